@@ -215,7 +215,7 @@ def rebilled(result: B, **changes: Any) -> B:
     return replace(result, bill=replace(result.bill, **changes))  # type: ignore[type-var]
 
 
-def plain(value: Any, **written: Any) -> dict[str, Any]:
+def to_plain(value: Any, **written: Any) -> dict[str, Any]:
     """Return a dataclass as plain data, with the values of its bill among its own.
 
     ``written`` are values that the class writes in its own way. What does not count when two are
@@ -227,14 +227,14 @@ def plain(value: Any, **written: Any) -> dict[str, Any]:
             continue
         held = written[one.name] if one.name in written else getattr(value, one.name)
         if isinstance(held, Bill):
-            data |= plain(held)
+            data |= to_plain(held)
         else:
-            data[one.name] = held.to_dict() if isinstance(held, PrivacyLoss) else listed(held)
+            data[one.name] = held.to_dict() if isinstance(held, PrivacyLoss) else with_lists(held)
     return data
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Listing(Shown):
+class InfoTable(Shown):
     """A captioned table of texts.
 
     Attributes
@@ -253,7 +253,7 @@ class Listing(Shown):
     ['sex', 'age']
     """
 
-    card = "listing.LISTING"
+    card = "info_table.INFO_TABLE"
 
     caption: str
     header: tuple[str, ...]
@@ -280,16 +280,16 @@ class Listing(Shown):
         return pd.DataFrame([list(row) for row in self.rows], columns=list(self.header))
 
 
-def listed(value: Any) -> Any:
+def with_lists(value: Any) -> Any:
     """Return a value with lists in place of tuples, all the way down."""
     if isinstance(value, Mapping):
-        return {key: listed(item) for key, item in value.items()}
+        return {key: with_lists(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [listed(item) for item in value]
+        return [with_lists(item) for item in value]
     return value
 
 
-def minute(time: str) -> str:
+def format_time(time: str) -> str:
     """Return a time of the ledger as day, hour and minute."""
     return time[:16].replace("T", " ")
 
@@ -305,7 +305,7 @@ class Asked:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the request as plain data (JSON)."""
-        return plain(self)
+        return to_plain(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Asked:
@@ -364,7 +364,7 @@ class BudgetStatus(Billed, Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        return plain(self)
+        return to_plain(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BudgetStatus:

@@ -25,7 +25,7 @@ from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PICKED
 from dpnb.private import STAMPS
 from dpnb.releases.call import Call
-from dpnb.results import Asked, BudgetStatus, Listing, minute
+from dpnb.results import Asked, BudgetStatus, InfoTable, format_time
 from dpnb.schema.table import Table, protection
 from dpnb.verbs import opened
 
@@ -718,7 +718,7 @@ class Session:
         return self._backend.budget
 
     @property
-    def history(self) -> Listing:
+    def history(self) -> InfoTable:
         """The requests answered so far, oldest first."""
         budget = self._backend.budget
         asked = self._backend.history
@@ -728,7 +728,8 @@ class Session:
             return f"{spent}, data-dependent" if one.conditional else spent
 
         rows = tuple(
-            (f"{i:,}", minute(one.time), one.sql, cost(one)) for i, one in enumerate(asked, start=1)
+            (f"{i:,}", format_time(one.time), one.sql, cost(one))
+            for i, one in enumerate(asked, start=1)
         )
         caption = (
             "1 request was answered" if len(rows) == 1 else f"{len(rows):,} requests were answered"
@@ -737,12 +738,12 @@ class Session:
             caption = "No request has been answered yet"
         picked = any(one.conditional for one in asked)
         notes = (f"Data-dependent: {PICKED}.",) if picked else ()
-        return Listing(
+        return InfoTable(
             caption, ("", "time (UTC)", "statement", "privacy cost"), rows, budget.stamp, notes
         )
 
     @property
-    def tables(self) -> Listing:
+    def tables(self) -> InfoTable:
         """The declared tables and columns."""
         rows = tuple(
             (name, column, kind.kind, _domain(kind.to_dict()))
@@ -758,7 +759,7 @@ class Session:
         if any(table.unit is not None for table in self._backend.tables.values()):
             notes = tuple(filter(None, [protection(self._backend.tables)]))
         header = ("table", "column", "kind", "declared values")
-        return Listing("Declared columns", header, rows, notes=notes)
+        return InfoTable("Declared columns", header, rows, notes=notes)
 
     def rehearse(self, rows: int = 10_000, seed: int = 0) -> Session:
         """Return a session on generated data, to try code before spending. Free.

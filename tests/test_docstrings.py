@@ -21,7 +21,7 @@ from dpnb.decide.price import DecisionPrice
 from dpnb.discover.discovery import DiscoveryPrice
 from dpnb.estimation.joint import Quantity
 from dpnb.explain.price import ExplanationPrice
-from dpnb.results import BudgetStatus, Listing
+from dpnb.results import BudgetStatus, InfoTable
 from dpnb.risk.choice import Choice, RiskHistogram
 from dpnb.risk.exact import Exact, Indicators
 from dpnb.risk.safe_counts import SafeCounts
@@ -33,7 +33,7 @@ SECTION = re.compile(r"(?m)^(\w+)\n-+\n")
 CLASSES = [
     *(one for name in dpnb.__all__ if inspect.isclass(one := getattr(dpnb, name))),
     Bootstrap, BudgetStatus, Choice, DecisionPrice, DiscoveryPrice, Exact, ExplanationPrice,
-    Indicators, Listing, Price, Quantity, RiskHistogram, SafeCounts, inferred.Test,
+    Indicators, InfoTable, Price, Quantity, RiskHistogram, SafeCounts, inferred.Test,
 ]  # fmt: skip
 """The public classes, and those that their methods return."""
 

@@ -206,7 +206,7 @@ def test_nothing_but_the_noise_module_draws_random_numbers():
         "schema/synthetic.py",
         # resamples released values: nothing is hidden by these draws
         "answers/bootstrap.py",
-        # simulate noise of released values, or its law alone
+        # simulate noise of released values, or its distribution alone
         "estimation/joint.py",
         "studies/bayes.py",
         # simulates the noise of published methods for public data

@@ -16,7 +16,7 @@ from dpnb.estimation.formula import text
 from dpnb.estimation.intervals import Mode
 from dpnb.formats import label
 from dpnb.privacy.loss import guarantee
-from dpnb.results import Bill, Billed, Result, card_of, plain
+from dpnb.results import Bill, Billed, Result, card_of, to_plain
 from dpnb.schema.schema import unit_text
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ class Answer(Billed, Result):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        return plain(
+        return to_plain(
             self,
             estimates=[found.to_dict() for found in self.estimates],
             origin=None if self.origin is None else self.origin.to_dict(),
@@ -326,7 +326,7 @@ class Answer(Billed, Result):
     def record(self) -> dict[str, Any]:
         """Return what is needed to recompute the intervals without the data.
 
-        Query, noise law and level of each vector, rounding, privacy unit, data and library version.
+        Query, noise distribution and level of each vector, rounding, privacy unit, data and library version.
 
         Returns
         -------
@@ -349,7 +349,7 @@ class Answer(Billed, Result):
             "views": [
                 {**self.definitions[view], "level": level} for view, level in self.levels.items()
             ],
-            "laws": [_laws(found) for found in self.estimates],
+            "noise": [_distributions(found) for found in self.estimates],
             "stamp": self.stamp,
             "guarantee": guarantee(self.conditional),
             "dpnb": dpnb.__version__,
@@ -367,17 +367,17 @@ class Answer(Billed, Result):
         return markdown
 
 
-def _laws(found: Estimates) -> dict[str, Any]:
+def _distributions(found: Estimates) -> dict[str, Any]:
     """Return the noise of one result; of a formula, that of each aggregate in it."""
     if found.formula is not None:
         names = [leaf.alias for leaf in found.leaves]
         return {
             "alias": found.alias,
             "formula": text(found.formula, names),
-            "leaves": [_laws(leaf) for leaf in found.leaves],
+            "leaves": [_distributions(leaf) for leaf in found.leaves],
         }
     return {
         "alias": found.alias,
-        "sum": None if found.total_law is None else found.total_law.to_dict(),
-        "count": None if found.count_law is None else found.count_law.to_dict(),
+        "sum": None if found.total_distribution is None else found.total_distribution.to_dict(),
+        "count": None if found.count_distribution is None else found.count_distribution.to_dict(),
     }

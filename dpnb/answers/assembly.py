@@ -15,7 +15,7 @@ from dpnb.estimation.quantile import quantiles
 from dpnb.estimation.variance import variances
 from dpnb.ledger.accountant import Accountant, Charge
 from dpnb.ledger.store import Store
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.definition import PURE
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.releases.plan import Part, Plan, margin_of_error
@@ -179,8 +179,12 @@ def _estimates(
             return part.alignment.apply(values, centred)
         return [values[cell] for cell in order]
 
-    def noise_law(view: View | None, centred: bool | None) -> Law | None:
-        return None if view is None else part.law(wanted, view, charge.levels[view.id], centred)
+    def noise_distribution(view: View | None, centred: bool | None) -> NoiseDistribution | None:
+        return (
+            None
+            if view is None
+            else part.distribution(wanted, view, charge.levels[view.id], centred)
+        )
 
     middle = reach = 0.0
     if part.alignment is not None and part.is_mean:
@@ -193,7 +197,7 @@ def _estimates(
     if part.aggregate.function == "CELLS":
         return counted(
             part.aggregate.alias, value.name if isinstance(value, Column) else None,
-            released(part.count, None) or [], noise_law(part.count, None), look,
+            released(part.count, None) or [], noise_distribution(part.count, None), look,
             wanted.accuracy.alpha(1, look),
         )  # fmt: skip
     return estimate(
@@ -202,9 +206,9 @@ def _estimates(
         "COUNT" if part.aggregate.function == "UNITS" else part.aggregate.function,
         value.name if isinstance(value, Column) else None,
         total=released(part.sum, part.is_mean),
-        total_law=noise_law(part.sum, part.is_mean),
+        total_distribution=noise_distribution(part.sum, part.is_mean),
         count=released(part.count, None),
-        count_law=noise_law(part.count, None),
+        count_distribution=noise_distribution(part.count, None),
         middle=middle,
         reach=reach,
         look=look,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.codes import scalar
 from dpnb.errors import RequestError, given
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.private import Stamp
 from dpnb.results import Shown
 from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf, statistics_of
@@ -179,21 +179,29 @@ def _thetas(
 
     leaves = found.leaves or (found,)
     formula: Formula = Leaf(0) if found.formula is None else found.formula
-    drawn: dict[tuple[tuple[float, ...], Law], Draws] = {}
+    drawn: dict[tuple[tuple[float, ...], NoiseDistribution], Draws] = {}
 
-    def noisy(values: tuple[float, ...] | None, law: Law | None) -> Draws | None:
-        if values is None or law is None:
+    def noisy(
+        values: tuple[float, ...] | None, distribution: NoiseDistribution | None
+    ) -> Draws | None:
+        if values is None or distribution is None:
             return None
         # one released vector may serve two leaves; its noise is the same in both
-        if (values, law) not in drawn:
-            sample = generator.normal if law.family == "gaussian" else generator.laplace
+        if (values, distribution) not in drawn:
+            sample = generator.normal if distribution.family == "gaussian" else generator.laplace
             centre = np.array([values[row] for row in rows])
-            drawn[values, law] = centre + sample(0.0, law.scale, (count, len(centre)))
-        return drawn[values, law]
+            drawn[values, distribution] = centre + sample(
+                0.0, distribution.scale, (count, len(centre))
+            )
+        return drawn[values, distribution]
 
     with np.errstate(all="ignore"):
         samples = [
-            _leaf(leaf, noisy(leaf.total, leaf.total_law), noisy(leaf.count, leaf.count_law))
+            _leaf(
+                leaf,
+                noisy(leaf.total, leaf.total_distribution),
+                noisy(leaf.count, leaf.count_distribution),
+            )
             for leaf in leaves
         ]
         return _applied(formula, samples)

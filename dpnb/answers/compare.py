@@ -264,13 +264,22 @@ def difference(
     planned = planned or mode == "paper"
     alpha = share * question_alpha(answer, estimates, planned=planned)
     groups = len(answer.groups)
-    total_law, count_law = estimates.total_law, estimates.count_law
+    total_distribution, count_distribution = (
+        estimates.total_distribution,
+        estimates.count_distribution,
+    )
     if estimates.total is not None and estimates.count is not None:
-        assert total_law is not None and count_law is not None  # noqa: S101, PT018
+        assert total_distribution is not None and count_distribution is not None  # noqa: S101, PT018
         each = alpha / (len(weights) if planned else groups)
         if mode == "paper":
             ends = [
-                mean_in_box(estimates.total[i], estimates.count[i], total_law, count_law, each)
+                mean_in_box(
+                    estimates.total[i],
+                    estimates.count[i],
+                    total_distribution,
+                    count_distribution,
+                    each,
+                )
                 for i in weights
             ]
         else:
@@ -278,20 +287,27 @@ def difference(
         # released sums are centred, so their middle returns here; in contrasts it cancels exactly
         return combine(ends, shares, Fraction(estimates.middle) * sum(shares) - constant)
     values = estimates.count if estimates.total is None else estimates.total
-    law = count_law if estimates.total is None else total_law
-    assert values is not None and law is not None  # noqa: S101, PT018
-    half = combination_margin_of_error(law, alpha, shares, groups, planned=planned)
+    distribution = count_distribution if estimates.total is None else total_distribution
+    assert values is not None and distribution is not None  # noqa: S101, PT018
+    half = combination_margin_of_error(distribution, alpha, shares, groups, planned=planned)
     centre = math.fsum(float(w) * values[i] for i, w in weights.items()) - float(constant)
     return centre - half, centre + half
 
 
 def _means(found: Estimates, rows: Iterable[int], alpha: float) -> list[Pair]:
     """Return an interval of each group's AVG, around the middle, that fails with ``alpha``."""
-    total, count, total_law, count_law = found.total, found.count, found.total_law, found.count_law
+    total, count, total_distribution, count_distribution = (
+        found.total,
+        found.count,
+        found.total_distribution,
+        found.count_distribution,
+    )
     assert total is not None and count is not None  # noqa: S101, PT018
-    assert total_law is not None and count_law is not None  # noqa: S101, PT018
+    assert total_distribution is not None and count_distribution is not None  # noqa: S101, PT018
     return [
-        mean_around_zero(total[row], count[row], total_law, count_law, found.reach, alpha)
+        mean_around_zero(
+            total[row], count[row], total_distribution, count_distribution, found.reach, alpha
+        )
         for row in rows
     ]
 
@@ -320,10 +336,14 @@ def pairs(answer: Answer, found: Estimates, rows: Sequence[int]) -> Pairs:
         low, high = zip(*_means(found, rows, alpha / groups), strict=True)
         return Pairs(low, high)
     total = found.total is not None
-    values, law = (found.total, found.total_law) if total else (found.count, found.count_law)
-    assert values is not None and law is not None  # noqa: S101, PT018
+    values, distribution = (
+        (found.total, found.total_distribution)
+        if total
+        else (found.count, found.count_distribution)
+    )
+    assert values is not None and distribution is not None  # noqa: S101, PT018
     half = combination_margin_of_error(
-        law, alpha, (Fraction(1), Fraction(-1)), groups, planned=False
+        distribution, alpha, (Fraction(1), Fraction(-1)), groups, planned=False
     )
     return Pairs(value=tuple(values[row] for row in rows), half=half)
 
@@ -349,10 +369,14 @@ def fewest_rows(
     answer: Answer, estimates: Estimates, weights: Mapping[int, Fraction]
 ) -> tuple[float | None, bool]:
     """Return for AVG the smallest released count, and whether it lies above its own noise."""
-    if estimates.function != "AVG" or estimates.count is None or estimates.count_law is None:
+    if (
+        estimates.function != "AVG"
+        or estimates.count is None
+        or estimates.count_distribution is None
+    ):
         return None, True
     fewest = min(estimates.count[i] for i in weights)
-    return fewest, fewest > estimates.count_law.quantile(1 - answer.confidence)
+    return fewest, fewest > estimates.count_distribution.quantile(1 - answer.confidence)
 
 
 JOINT_SHARE = 0.25
@@ -368,9 +392,11 @@ def rows_between(
 
     None where no rows were counted: for a SUM, and for combined answers.
     """
-    if estimates.count is None or estimates.count_law is None:
+    if estimates.count is None or estimates.count_distribution is None:
         return None, None
     alpha = JOINT_SHARE * question_alpha(answer, estimates, planned=planned)
-    half = estimates.count_law.quantile(alpha / (len(weights) if planned else len(answer.groups)))
+    half = estimates.count_distribution.quantile(
+        alpha / (len(weights) if planned else len(answer.groups))
+    )
     counts = [estimates.count[i] for i in weights]
     return max(0.0, min(counts) + half), max(0.0, max(counts) - half)

@@ -225,7 +225,7 @@ class Evidence:
                 index=index,
                 value=value,
                 answer=float("nan") if one.values is None else one.values[number],
-                law=one.law,
+                distribution=one.distribution,
                 granularity=float(one.view.granularity),
                 planned=one.planned,
             )
@@ -252,7 +252,7 @@ class Evidence:
         """
         found: Counter[str] = Counter()
         for one in self._held:
-            found[one.law.family] += _length(one.view)
+            found[one.distribution.family] += _length(one.view)
         return found
 
     def any_share(self, alpha: float) -> float:
@@ -377,6 +377,6 @@ def _ranked(linked: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
 
     def rank(one: Held) -> tuple[float, ...]:
         more = len(columns_of(one.view) - own)
-        return more, _length(one.view), one.law.scale
+        return more, _length(one.view), one.distribution.scale
 
     return sorted(linked, key=rank)

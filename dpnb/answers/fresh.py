@@ -3,7 +3,7 @@
 Theorem 11 of docs/methods/bayes.md.
 
 The past estimate and the fresh answer are combined with weights by their variances, so the fresh one
-alone need not be as accurate as what is asked for. Everything here depends on noise laws only, never
+alone need not be as accurate as what is asked for. Everything here depends on noise distributions only, never
 on an answer: the choice costs neither budget nor coverage.
 """
 
@@ -30,7 +30,7 @@ class Fresh:
     Attributes
     ----------
     scale : float
-        Of its law: sigma or b, in units of the answer; infinite when the past answers suffice.
+        Of its distribution: sigma or b, in units of the answer; infinite when the past answers suffice.
     combined : bool
         Whether the accuracy is that of the answer combined with the past estimate, else of it alone.
     """
@@ -127,13 +127,15 @@ def beside(target: float, variance: float) -> float:
     return 1 / (1 / target - 1 / variance)
 
 
-def merged_law(past: Mixture, scale: float, family: Family, granularity: float = 0.0) -> Mixture:
-    """Return the law of the error of a past estimate and a fresh answer, combined by their variances.
+def merged_distribution(
+    past: Mixture, scale: float, family: Family, granularity: float = 0.0
+) -> Mixture:
+    """Return the distribution of the error of a past estimate and a fresh answer, combined by their variances.
 
     Parameters
     ----------
     past : Mixture
-        Law of the past estimate's error; what is known for sure stays so.
+        NoiseDistribution of the past estimate's error; what is known for sure stays so.
     scale : float
         Of the fresh answer's noise.
     family : {'gaussian', 'laplace'}
@@ -163,13 +165,13 @@ def least(
     """Return the noisiest fresh answer that reaches a margin of error together with the past.
 
     For Gaussian noises sigma^2 = 1 / (1/v* - 1/var) with v* = (h/z)^2. Else the scale is doubled and
-    bisected on what the law of the combination says, and the last scale that passed is kept, so that no
+    bisected on what the distribution of the combination says, and the last scale that passed is kept, so that no
     monotonicity is needed (docs/methods/bayes.md, theorem 11).
 
     Parameters
     ----------
     past : Mixture or None
-        Law of the past estimate's error; None when there is no estimate.
+        NoiseDistribution of the past estimate's error; None when there is no estimate.
     half : float
         Requested margin of error, positive.
     alpha : float
@@ -194,7 +196,7 @@ def least(
         return Fresh(math.sqrt(beside(start**2, past.sd**2)), combined=True)
 
     def passes(scale: float) -> bool:
-        return merged_law(past, scale, family, granularity).confidence(half) >= 1 - alpha
+        return merged_distribution(past, scale, family, granularity).confidence(half) >= 1 - alpha
 
     if not passes(start):
         return Fresh(start, combined=False)

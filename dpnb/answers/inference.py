@@ -15,7 +15,7 @@ from dpnb.estimation.joint import Joint, Operator, Quantity, compared
 from dpnb.estimation.mixed import ratio
 from dpnb.formats import label
 from dpnb.private import Stamp
-from dpnb.results import Result, plain
+from dpnb.results import Result, to_plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,7 @@ class Inference(Result):
     prior : optional
         Plain data of ``dpnb.estimation.prior``; None for a flat one.
     joint : Joint
-        The joint law of all linear parts.
+        The joint distribution of all linear parts.
     shares : tuple of tuples of Source
         For each linear part the past answers it rests on, the most important first.
     missing : tuple of Missing
@@ -184,15 +184,15 @@ class Inference(Result):
             Also when past answers do not determine the value.
         """
         known = _comparison(operator)
-        estimate, law = self._against(value, group, alias)
+        estimate, distribution = self._against(value, group, alias)
         if self.prior is not None:
             from dpnb.estimation.prior import read_prior, update
 
             number, whole = _number(value), self._of(alias).function == "COUNT"
-            updated = update(read_prior(self.prior), estimate + number, law, integer=whole)
+            updated = update(read_prior(self.prior), estimate + number, distribution, integer=whole)
             chance: float = updated.compared(known, number)
             return chance
-        return compared(law, known, estimate)
+        return compared(distribution, known, estimate)
 
     def between(
         self, low: float, high: float, group: object = None, alias: str | None = None
@@ -394,7 +394,7 @@ class Inference(Result):
         return self._of(alias).places
 
     def _against(self, value: object, group: object, alias: str | None) -> tuple[float, Any]:
-        """Return the estimate of a true value minus a number, and the law of its noise.
+        """Return the estimate of a true value minus a number, and the distribution of its noise.
 
         For AVG: of the sum minus the number times the count, which has the same sign.
         """
@@ -407,7 +407,7 @@ class Inference(Result):
         shift, weights = number - found.middle, {place[0]: 1.0}
         if len(place) == 2:
             shift, weights = 0.0, {place[0]: 1.0, place[1]: found.middle - number}
-        return self.joint.estimate(weights) - shift, self.joint.law(weights)
+        return self.joint.estimate(weights) - shift, self.joint.distribution(weights)
 
     def _of(self, alias: str | None) -> Inferred:
         if alias is None:
@@ -497,7 +497,7 @@ class Inference(Result):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        return plain(
+        return to_plain(
             self,
             aggregates=[found.to_dict() for found in self.aggregates],
             shares=[[asdict(one) for one in part] for part in self.shares],

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from dpnb.formats import ends_text, figure, whole
-from dpnb.results import listed
+from dpnb.results import with_lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Inferred:
     low, high : tuple of float
         Infinite where past answers say nothing.
     places : tuple of tuples of int
-        The linear parts of each group's value in the joint law: (count,), (sum,) or (centred sum,
+        The linear parts of each group's value in the joint distribution: (count,), (sum,) or (centred sum,
         count); () where there are none.
     middle, reach : float
         What is added to the linear part, or to the mean for AVG: the origin of its sums; and for AVG
@@ -112,7 +112,7 @@ class Inferred:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data (JSON); infinite ends are None."""
-        data = {field.name: listed(getattr(self, field.name)) for field in fields(self)}
+        data = {field.name: with_lists(getattr(self, field.name)) for field in fields(self)}
         for name in ("low", "high"):
             data[name] = [end if math.isfinite(end) else None for end in data[name]]
         return data

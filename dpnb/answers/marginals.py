@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpnb.answers.domain import columns_of
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.releases.held import Held
 from dpnb.schema.columns import cell_count
 from dpnb.sql.query import And, Predicate, Within
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def summed_out(held: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
     """Return releases that tell the same about some wanted views, with as few columns as that takes.
 
-    Exact for Gaussian noise; releases with Laplace noise, whose sums have no such law, stay as they are.
+    Exact for Gaussian noise; releases with Laplace noise, whose sums have no such distribution, stay as they are.
     """
     found = list(held)
     asked = frozenset[str]().union(*(columns_of(view) for view in wanted))
@@ -58,7 +58,7 @@ def _without(one: Held, alone: Set[str]) -> Held | None:
     keys = [key for key in view.keys if key in free - view.where.columns]
     if not all(_covers(view, key) for key in keys):
         return None
-    if not keys or one.law.family != "gaussian":
+    if not keys or one.distribution.family != "gaussian":
         return one
     return _summed(one, keys)
 
@@ -102,7 +102,12 @@ def _summed(one: Held, keys: Sequence[str]) -> Held:
     values = None
     if one.values is not None:
         values = tuple(np.reshape(one.values, sizes).sum(axis=places).ravel().tolist())
-    noise = Law(one.law.family, one.law.scale * math.sqrt(count))
+    noise = NoiseDistribution(one.distribution.family, one.distribution.scale * math.sqrt(count))
     return replace(
-        one, view=left, law=noise, values=values, whole=one.asked, summed=one.summed * count
+        one,
+        view=left,
+        distribution=noise,
+        values=values,
+        whole=one.asked,
+        summed=one.summed * count,
     )

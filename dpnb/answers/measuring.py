@@ -49,23 +49,25 @@ def measured(
     width = partial(_margin_of_error, options=options, alpha=alpha, evidence=evidence)
     if part.function == "AVG":
         return _mean(joint, options, width, place, reach)
-    law, estimate = joint.law(place[0]), float(joint.estimates[place[0]])
+    distribution, estimate = joint.distribution(place[0]), float(joint.estimates[place[0]])
     if options.prior is not None:
         found, (low, high) = _updated(
-            options, estimate + part.offset, law, alpha, whole=part.function == "COUNT"
+            options, estimate + part.offset, distribution, alpha, whole=part.function == "COUNT"
         )
         return found - part.offset, (low - part.offset, high - part.offset)
-    half = width(law)
+    half = width(distribution)
     if part.function == "COUNT":
         return estimate, count_interval(estimate, half)
     return estimate, (estimate - half, estimate + half)
 
 
-def _margin_of_error(law: Mixture, options: Options, alpha: float, evidence: Evidence) -> float:
+def _margin_of_error(
+    distribution: Mixture, options: Options, alpha: float, evidence: Evidence
+) -> float:
     if options.chosen == "any":
-        return evidence.any_factor(alpha) * law.sd + law.margin
+        return evidence.any_factor(alpha) * distribution.sd + distribution.margin
     if options.method == "blue":
-        return law.margin_of_error(alpha)
+        return distribution.margin_of_error(alpha)
     bayes = published("bayes")
     if options.method == "mc":
         if alpha * SIMULATED < 100:
@@ -73,14 +75,14 @@ def _margin_of_error(law: Mixture, options: Options, alpha: float, evidence: Evi
                 "method='mc' cannot find intervals with such a high confidence",
                 "Use method='blue'.",
             )
-        simulated: float = bayes.monte_carlo_margin_of_error(law, alpha, SIMULATED, 0)
+        simulated: float = bayes.monte_carlo_margin_of_error(distribution, alpha, SIMULATED, 0)
         return simulated
-    if law.variance:
+    if distribution.variance:
         raise RequestError("method='pc' needs Laplace noise", "Use method='blue'.")
-    if not law.scales:
-        return law.margin
-    convolved: float = bayes.grid(law.scales).margin_of_error(alpha)
-    return convolved + law.margin
+    if not distribution.scales:
+        return distribution.margin
+    convolved: float = bayes.grid(distribution.scales).margin_of_error(alpha)
+    return convolved + distribution.margin
 
 
 def _mean(
@@ -93,12 +95,12 @@ def _mean(
 
 
 def _updated(
-    options: Options, estimate: float, law: Mixture, alpha: float, *, whole: bool
+    options: Options, estimate: float, distribution: Mixture, alpha: float, *, whole: bool
 ) -> tuple[float, Pair]:
     from dpnb.estimation.prior import AtMost, NonNegative, read_prior, update
 
     prior = read_prior(options.prior)
-    found = update(prior, estimate, law, integer=whole)
+    found = update(prior, estimate, distribution, integer=whole)
     shown = estimate if isinstance(prior, (NonNegative, AtMost)) else found.mean
     return shown, found.interval(alpha)
 
@@ -171,7 +173,7 @@ def asked(
 
 
 def _width_of(one: Inferred, group: int, joint: Joint, options: Options, intervals: int) -> float:
-    """Return the margin of error of an interval: before it is cut, where the law alone decides."""
+    """Return the margin of error of an interval: before it is cut, where the distribution alone decides."""
     place = one.places[group]
     plain = options.method == "blue" and options.prior is None and options.chosen != "any"
     if plain and len(place) == 1:

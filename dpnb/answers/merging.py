@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
 from dpnb.answers.evidence import ROOM, SMALL, Evidence, Room
-from dpnb.answers.fresh import merged_law
+from dpnb.answers.fresh import merged_distribution
 from dpnb.answers.infer import Part as Output
 from dpnb.answers.infer import centre, in_order, parts_of
 from dpnb.estimation.estimates import Estimates
@@ -17,7 +17,7 @@ from dpnb.estimation.intervals import shifted
 from dpnb.estimation.joint import Joint
 from dpnb.estimation.mixed import count_interval, mean_and_interval
 from dpnb.estimation.noise import Mixture
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.definition import PURE
 from dpnb.privacy.loss import ceiling_digits
 from dpnb.privacy.path import LEAST_LEVEL, grid
@@ -117,7 +117,7 @@ def missing_levels(
 
     With Gaussian noise the row of a value, released with variance s, and what is known of it otherwise,
     with variance v, give 1 / (1/s + 1/v) at most, so 1/s = 1/v* - 1/v suffices for v*
-    (docs/methods/bayes.md, theorem 11). With Laplace noise the law of the merged estimate decides.
+    (docs/methods/bayes.md, theorem 11). With Laplace noise the distribution of the merged estimate decides.
     """
     wanted = wanted_of(plan)
     evidence = _evidence(others, wanted)
@@ -145,7 +145,7 @@ def _levels(one: Wanted, plan: Plan, evidence: Evidence) -> dict[str, Fraction]:
     ]
     if all(math.isinf(variance) for variance in known):
         return alone
-    z = Law("gaussian", 1.0).quantile(one.alpha)
+    z = NoiseDistribution("gaussian", 1.0).quantile(one.alpha)
     own = _own_variances(one, plan)
 
     def enough(share: float) -> bool:
@@ -169,7 +169,9 @@ def _own_variances(one: Wanted, plan: Plan) -> list[float]:
 
     def variance(view: View | None, centred: bool | None) -> float:
         return (
-            0.0 if view is None else part.law(plan, view, plan.levels[view.id], centred).scale ** 2
+            0.0
+            if view is None
+            else part.distribution(plan, view, plan.levels[view.id], centred).scale ** 2
         )
 
     if part.is_mean:
@@ -206,13 +208,21 @@ def _pure_levels(one: Wanted, plan: Plan, evidence: Evidence) -> dict[str, Fract
     ((name, most),) = alone.items()
     (view,) = one.part.views()
     joint = evidence.history.joint(rows)
-    laws = {_rounded(law): law for law in (joint.law(i) for i in range(len(joint)))}.values()
+    distributions = {
+        _rounded(distribution): distribution
+        for distribution in (joint.distribution(i) for i in range(len(joint)))
+    }.values()
     levels = [level for level in grid() if level <= most]
 
     def enough(level: Fraction) -> bool:
-        fresh = one.part.law(plan, view, level, None if one.part.sum is None else False).scale
-        merges = (merged_law(past, fresh, "laplace", float(view.granularity)) for past in laws)
-        return all(law.confidence(one.error) >= 1 - one.alpha for law in merges)
+        fresh = one.part.distribution(
+            plan, view, level, None if one.part.sum is None else False
+        ).scale
+        merges = (
+            merged_distribution(past, fresh, "laplace", float(view.granularity))
+            for past in distributions
+        )
+        return all(distribution.confidence(one.error) >= 1 - one.alpha for distribution in merges)
 
     low, high = 0, len(levels) - 1
     while low < high:
@@ -221,12 +231,12 @@ def _pure_levels(one: Wanted, plan: Plan, evidence: Evidence) -> dict[str, Fract
     return {name: levels[high]}
 
 
-def _rounded(law: Mixture) -> tuple[float, ...]:
-    return tuple(float(f"{scale:.9g}") for scale in sorted(law.scales))
+def _rounded(distribution: Mixture) -> tuple[float, ...]:
+    return tuple(float(f"{scale:.9g}") for scale in sorted(distribution.scales))
 
 
 def merged(plan: Plan, held: Sequence[Held], look: int) -> list[Estimates]:
-    """Return the values of a plan from all that is held, with the intervals of their joint law."""
+    """Return the values of a plan from all that is held, with the intervals of their joint distribution."""
     wanted = wanted_of(plan)
     # all that the plan rests on, and what was bought beside it
     evidence = _evidence(held, wanted, ROOM)
@@ -244,8 +254,8 @@ def _estimates(one: Wanted, joint: Joint, plan: Plan, groups: int, look: int) ->
     values: list[float | None] = []
     ends: list[tuple[float, float]] = []
 
-    def width(law: Mixture) -> float:
-        return law.margin_of_error(one.alpha)
+    def width(distribution: Mixture) -> float:
+        return distribution.margin_of_error(one.alpha)
 
     for group in range(groups):
         if one.part.is_mean:

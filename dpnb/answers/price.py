@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from dpnb.privacy.loss import PrivacyLoss
-from dpnb.results import Bill, Billed, Shown, plain
+from dpnb.results import Bill, Billed, Shown, to_plain
 
 Width: TypeAlias = tuple[str, int | None, float | None]
 """An aggregate, the group size or None, and the margin of error of its intervals or None."""
@@ -129,7 +129,7 @@ class Price(Billed, Shown):
             Texts, numbers, lists and dicts.
         """
         origin = None if self.origin is None else self.origin.to_dict()
-        return plain(self, origin=origin)
+        return to_plain(self, origin=origin)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Price:

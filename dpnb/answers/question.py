@@ -13,7 +13,7 @@ from dpnb.errors import RequestError, given
 from dpnb.estimation.intervals import Mode
 from dpnb.formats import end_text, label, percent
 from dpnb.private import Stamp
-from dpnb.results import Result, listed, plain
+from dpnb.results import Result, to_plain, with_lists
 
 _ENDS = {"low": -math.inf, "high": math.inf, "joint_low": -math.inf, "joint_high": math.inf}
 """Ends of intervals; one that is infinite is None in plain data."""
@@ -49,7 +49,7 @@ class Reference:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the reference as plain data (JSON)."""
-        return plain(self)
+        return to_plain(self)
 
     @classmethod
     def from_dict(cls, data: Any) -> Reference:
@@ -260,7 +260,7 @@ class Question(Result):
         """
         ends = {name: getattr(self, name) for name in _ENDS}
         shown = {name: end if math.isfinite(end) else None for name, end in ends.items()}
-        return {name: listed(value) for name, value in (asdict(self) | shown).items()}
+        return {name: with_lists(value) for name, value in (asdict(self) | shown).items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Question:

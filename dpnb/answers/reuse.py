@@ -1,7 +1,7 @@
 """Answers of a requested error: from past answers where they suffice, else buying only what is missing.
 
 Xiao and Xiong, section 5; docs/methods/bayes.md, algorithm 12. What is decided rests on public
-facts alone: rows, laws of noise and the requested accuracy, never on released values, let alone on
+facts alone: rows, distributions of noise and the requested accuracy, never on released values, let alone on
 data.
 """
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpnb.decide.conditions import Condition, Set, Tree
-from dpnb.privacy.calibrate import law, level_for_error
+from dpnb.privacy.calibrate import distribution, level_for_error
 from dpnb.privacy.definition import PrivacyDefinition
 
 _SPARE = 0.01
@@ -49,7 +49,7 @@ class Bar:
 
 def tail(u: float, level: float, sensitivity: float, privacy: PrivacyDefinition) -> float:
     """Return P(noise > u) of noise at a level: half of exp(-u / scale), or the normal tail."""
-    made = law(Fraction(level), sensitivity, privacy)
+    made = distribution(Fraction(level), sensitivity, privacy)
     match privacy.noise:
         case "laplace":
             return 0.5 * math.exp(-u / made.scale)
@@ -59,7 +59,7 @@ def tail(u: float, level: float, sensitivity: float, privacy: PrivacyDefinition)
 
 def shift(share: float, level: Fraction, sensitivity: float, privacy: PrivacyDefinition) -> float:
     """Return the u with P(noise > u) = ``share``: the inverse of :func:`tail`."""
-    return law(level, sensitivity, privacy).quantile(2 * share)
+    return distribution(level, sensitivity, privacy).quantile(2 * share)
 
 
 def level_for(share: float, bar: Bar, privacy: PrivacyDefinition) -> Fraction:

@@ -205,13 +205,13 @@ def _reading(stage: Stage, place: int, step: int, found: Found) -> Reading:
     level = stage.targets(step)[place] if step else held_before(stage)[place]
     low, high = found.low[place], found.high[place]
     low, high = np.minimum(low, high), np.maximum(low, high)
-    made = line.view.law(level, stage.plan.privacy) if level else None
+    made = line.view.distribution(level, stage.plan.privacy) if level else None
     schema = stage.plan.query.schema
     return Reading(
         line.aggregate.alias, name_of(line.aggregate, schema), aggregate_text(line.aggregate, schema),
         None if line.about is None else float(line.about),
         tuple(found.newest[place].tolist()), tuple(low.tolist()), tuple(high.tolist()), str(level),
-        made or line.view.law(Fraction(1), stage.plan.privacy),
+        made or line.view.distribution(Fraction(1), stage.plan.privacy),
     )  # fmt: skip
 
 

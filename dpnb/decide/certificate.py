@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpnb.decide.conditions import Bools, Condition
-from dpnb.privacy.calibrate import law
+from dpnb.privacy.calibrate import distribution
 from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.releases.accuracy import ANY_LOOK
 
@@ -37,7 +37,7 @@ def margin_of_error(
     Laplace: sensitivity ln(1/alpha) / epsilon, for docs/methods/probe.md, theorem 11.
     Gaussian: the two-sided quantile; no other property of Laplace noise is used there.
     """
-    return law(level, sensitivity, privacy).quantile(alpha)
+    return distribution(level, sensitivity, privacy).quantile(alpha)
 
 
 def past_margin_of_error(
@@ -63,7 +63,7 @@ def past_margin_of_error(
     refinements : int
         Levels of the chain from ``first`` to ``held``, 0 when they are the same.
     """
-    own = law(held, sensitivity, privacy)
+    own = distribution(held, sensitivity, privacy)
     match privacy.noise:
         case "laplace":
             return own.quantile(alpha * ANY_LOOK / (refinements + 1) ** 2)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.errors import BudgetError, RequestError
 from dpnb.formats import label
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.loss import PrivacyLoss, guarantee
-from dpnb.results import Bill, Billed, Result, card_of, display, plain
+from dpnb.results import Bill, Billed, Result, card_of, display, to_plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +36,7 @@ class Reading:
         and aggregates.
     level : str
         Level (rho or epsilon) of the newest values.
-    law : Law
+    distribution : NoiseDistribution
         Their noise.
     """
 
@@ -48,7 +48,7 @@ class Reading:
     low: tuple[float, ...]
     high: tuple[float, ...]
     level: str
-    law: Law
+    distribution: NoiseDistribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,11 +368,11 @@ class Decision(Billed, Result):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        return plain(
+        return to_plain(
             self,
             readings=[_plain_reading(one) for one in self.readings],
-            tests=[plain(one) for one in self.tests],
-            taken=[plain(one) for one in self.taken],
+            tests=[to_plain(one) for one in self.tests],
+            taken=[to_plain(one) for one in self.taken],
         )
 
     @classmethod
@@ -436,7 +436,7 @@ class Decision(Billed, Result):
                 {"text": one.text, "u": one.u, "share": one.share} for one in self.tests
             ],
             "aggregates": [
-                {"text": one.text, "level": one.level, "law": one.law.to_dict()}
+                {"text": one.text, "level": one.level, "distribution": one.distribution.to_dict()}
                 for one in self.readings
             ],
             "steps": [
@@ -467,7 +467,7 @@ def _plain_reading(one: Reading) -> dict[str, Any]:
         name: [end if abs(end) < float("inf") else None for end in data[name]]
         for name in ("low", "high")
     }
-    return {**data, **ends, "values": list(one.values), "law": one.law.to_dict()}
+    return {**data, **ends, "values": list(one.values), "distribution": one.distribution.to_dict()}
 
 
 def _read_reading(data: Mapping[str, Any]) -> Reading:
@@ -475,5 +475,7 @@ def _read_reading(data: Mapping[str, Any]) -> Reading:
         name: tuple(beyond if end is None else end for end in data[name])
         for name, beyond in (("low", -float("inf")), ("high", float("inf")))
     }
-    law = Law.from_dict(data["law"])
-    return Reading(**{**data, **ends, "values": tuple(data["values"]), "law": law})
+    distribution = NoiseDistribution.from_dict(data["distribution"])
+    return Reading(
+        **{**data, **ends, "values": tuple(data["values"]), "distribution": distribution}
+    )

@@ -89,7 +89,7 @@ def found_at(stage: Stage, step: int, state: Accountant) -> Found:
         verdicts(plan.condition, plan.places, plan.limits, low, high),
         newest, low, high, seen[-1] if seen else newest,
         [
-            line.view.law(level, plan.privacy).scale if level else float("inf")
+            line.view.distribution(level, plan.privacy).scale if level else float("inf")
             for level, line in zip(held, plan.lines, strict=True)
         ],
     )  # fmt: skip
@@ -216,7 +216,9 @@ def three_way(stage: Stage, found: Found) -> Verdicts:
     plan, sure = stage.plan, np.zeros_like(found.kept)
     for i, term in enumerate(plan.terms):
         line = plan.lines[term.line]
-        v = line.view.law(line.levels[0], plan.privacy).quantile(2 * (term.allowance or 0.5))
+        v = line.view.distribution(line.levels[0], plan.privacy).quantile(
+            2 * (term.allowance or 0.5)
+        )
         v += slack(stage, term.line, 1)
         sure[i] = passes(term.atom.sign, found.fresh[term.line], plan.limits[i], -v)
     made = plan.condition.value(sure).astype(np.int8)

@@ -8,7 +8,7 @@ from typing import Any
 
 from dpnb.decide.decision import Test
 from dpnb.privacy.loss import PrivacyLoss
-from dpnb.results import Bill, Billed, Shown, plain
+from dpnb.results import Bill, Billed, Shown, to_plain
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -90,10 +90,10 @@ class DecisionPrice(Billed, Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        return plain(
+        return to_plain(
             self,
             costs=[one.to_dict() for one in self.costs],
-            tests=[plain(one) for one in self.tests],
+            tests=[to_plain(one) for one in self.tests],
         )
 
     @classmethod

@@ -7,7 +7,7 @@ that the bound holds whatever the rule by which one stops.
 Both noises serve. Laplace chains reveal epsilons e, 2e, 4e, ... of one line and cost the last.
 Gaussian paths reveal rhos r, 4r, 16r, ...; a step's value is the merge of fresh Gaussian releases, whose
 precisions add, so its noise is exactly that of a single release at the level reached, each increment of rho
-is charged as it comes, and the union bound over steps needs nothing but the marginal law of each.
+is charged as it comes, and the union bound over steps needs nothing but the marginal distribution of each.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dpnb.errors import SchemaError, given
 from dpnb.privacy.loss import guarantee
 from dpnb.privacy.threshold import Threshold
-from dpnb.results import Bill, Billed, Result, Shown, plain
+from dpnb.results import Bill, Billed, Result, Shown, to_plain
 from dpnb.schema.columns import Category
 from dpnb.schema.schema import unit_text
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ThresholdLaw:
+class Detection:
     """How likely a value is to be shown: public.
 
     Attributes
@@ -61,7 +61,7 @@ class Discovery(Billed, Result):
         The values, those that seem the most common first.
     hidden_low, hidden_high : int
         Ends of an interval for the number of values that are hidden, which holds with ``confidence``.
-    law : ThresholdLaw
+    detection : Detection
         How likely a value is to be shown.
     bill : Bill
         What it cost, rho and a part of ``key_delta``, what is left, and its stamps, as in ``Answer``.
@@ -84,7 +84,7 @@ class Discovery(Billed, Result):
     keys: tuple[str, ...]
     hidden_low: int
     hidden_high: int
-    law: ThresholdLaw
+    detection: Detection
     bill: Bill
     ledger: str
     definition: Mapping[str, Any]
@@ -92,7 +92,7 @@ class Discovery(Billed, Result):
     @property
     def confidence(self) -> float:
         """Of the interval for the number of hidden values."""
-        return self.law.confidence
+        return self.detection.confidence
 
     def category(self, other: str = "(other)") -> Category:
         """Return a declaration of the values found, to write into the schema.
@@ -136,7 +136,7 @@ class Discovery(Billed, Result):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        return plain(self, law=asdict(self.law))
+        return to_plain(self, detection=asdict(self.detection))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Discovery:
@@ -155,11 +155,15 @@ class Discovery(Billed, Result):
         values = dict(data)
         values["bill"] = Bill.taken(values)
         return cls(
-            **{**values, "keys": tuple(values["keys"]), "law": ThresholdLaw(**values["law"])}
+            **{
+                **values,
+                "keys": tuple(values["keys"]),
+                "detection": Detection(**values["detection"]),
+            }
         )
 
     def record(self) -> dict[str, Any]:
-        """Return what was released, with its noise law, without the data.
+        """Return what was released, with its noise distribution, without the data.
 
         Returns
         -------
@@ -187,7 +191,7 @@ class DiscoveryPrice(Billed, Shown):
 
     Attributes
     ----------
-    law : ThresholdLaw
+    detection : Detection
     hidden : int
         Margin of error of the interval for the number of hidden values.
     bill : Bill
@@ -202,7 +206,7 @@ class DiscoveryPrice(Billed, Shown):
 
     card = "discovery.PRICE"
 
-    law: ThresholdLaw
+    detection: Detection
     hidden: int
     bill: Bill
     affordable: bool
@@ -229,7 +233,7 @@ class DiscoveryPrice(Billed, Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        return plain(self, law=asdict(self.law))
+        return to_plain(self, detection=asdict(self.detection))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DiscoveryPrice:
@@ -247,4 +251,4 @@ class DiscoveryPrice(Billed, Shown):
         """
         values = dict(data)
         values["bill"] = Bill.taken(values)
-        return cls(**{**values, "law": ThresholdLaw(**values["law"])})
+        return cls(**{**values, "detection": Detection(**values["detection"])})

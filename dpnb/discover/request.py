@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from dpnb.answers.assembly import status
-from dpnb.discover.discovery import Discovery, ThresholdLaw
+from dpnb.discover.discovery import Detection, Discovery
 from dpnb.engines.scans import Engine, Tally, engine_failure
 from dpnb.errors import RequestError, given, nearest
 from dpnb.ledger.accountant import Charge, Cost
@@ -75,11 +75,11 @@ class DiscoveryPlan:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
-    def law(self) -> ThresholdLaw:
+    def detection(self) -> Detection:
         """How likely a value is to be shown."""
         made, unit = self.threshold, self.table.unit
         ids = "" if unit is None else unit.column
-        return ThresholdLaw(str(made.rho), str(made.delta), made.groups, ids, self.confidence)
+        return Detection(str(made.rho), str(made.delta), made.groups, ids, self.confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,7 @@ class DiscoveryRequest:
             keys=tuple(drawn["keys"]),
             hidden_low=max(0, hidden - half),
             hidden_high=max(0, hidden + half),
-            law=plan.law,
+            detection=plan.detection,
             bill=budget.charged(
                 charge.row if fresh else PrivacyLoss.none(),
                 stored=not fresh,

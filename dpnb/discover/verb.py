@@ -27,7 +27,7 @@ def _priced(runner: Runner, row: str, call: Call) -> DiscoveryPrice:
         plan, cost = ready.plan, ready.cost.row
         budget = status(store, row)
         return DiscoveryPrice(
-            law=plan.law,
+            detection=plan.detection,
             hidden=plan.threshold.margin_of_error(plan.confidence),
             bill=budget.charged(cost),
             affordable=not cost.exceeds(budget.remaining, budget.privacy),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dpnb.display import elements
 from dpnb.display.marks import Scale
 from dpnb.formats import figure
-from dpnb.results import Listing
+from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
     from dpnb.answers.inferred import Inferred
@@ -22,15 +22,15 @@ SHORT = 18
 """Letters that a cell may have to stay on one line."""
 
 
-def listing_html(listing: Listing) -> str:
-    """Return a listing as a table, its notes below."""
-    return elements.framed(f'<div class="dpnb-body">{listing_body(listing)}</div>')
+def info_table_html(info: InfoTable) -> str:
+    """Return a table as a table, its notes below."""
+    return elements.framed(f'<div class="dpnb-body">{info_table_body(info)}</div>')
 
 
-def listing_body(listing: Listing, conditional: bool = False, above: str = "") -> str:
-    """Return a listing with its stamps and notes, without styles; ``above`` stands between them."""
-    stamped = elements.stamped(listing.stamp, conditional)
-    return f"{stamped}{above}{listing_table(listing)}{elements.notes(*listing.notes)}"
+def info_table_body(info: InfoTable, conditional: bool = False, above: str = "") -> str:
+    """Return a table with its stamps and notes, without styles; ``above`` stands between them."""
+    stamped = elements.stamped(info.stamp, conditional)
+    return f"{stamped}{above}{info_table_element(info)}{elements.notes(*info.notes)}"
 
 
 def aggregate_head(
@@ -77,25 +77,25 @@ def aggregate_cells(
     )
 
 
-def listing_table(listing: Listing, *, part: bool = False) -> str:
-    """Return the table of a listing, without styles; its caption alone where it has no rows."""
-    if not listing.rows:
-        return elements.strong(listing.caption)
-    head = "".join(elements.head(name) for name in listing.header)
+def info_table_element(info: InfoTable, *, part: bool = False) -> str:
+    """Return the table of a table, without styles; its caption alone where it has no rows."""
+    if not info.rows:
+        return elements.strong(info.caption)
+    head = "".join(elements.head(name) for name in info.header)
     body = "".join(
         "<tr>"
-        + _listing_cell("th", row[0])
-        + "".join(_listing_cell("td", cell) for cell in row[1:])
+        + _info_table_cell("th", row[0])
+        + "".join(_info_table_cell("td", cell) for cell in row[1:])
         + "</tr>"
-        for row in listing.rows
+        for row in info.rows
     )
     return (
-        f'<table class="dpnb-table dpnb-listing">{elements.caption(listing.caption, part=part)}'
+        f'<table class="dpnb-table dpnb-listing">{elements.caption(info.caption, part=part)}'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )
 
 
-def _listing_cell(tag: str, cell: str) -> str:
+def _info_table_cell(tag: str, cell: str) -> str:
     """Return a cell; a short one stays on one line where there is room."""
     short = ' class="dpnb-short"' if len(cell) <= SHORT else ""
     scope = ' scope="row"' if tag == "th" else ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dpnb.errors import printable
 from dpnb.privacy.loss import PICKED
 from dpnb.private import STAMPS, Stamp
-from dpnb.results import Listing
+from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -26,7 +26,7 @@ EXACT = "Exact values: as secret as the data."
 CONDITIONAL = f"DATA-DEPENDENT: {PICKED}."
 
 _MOST_WIDTH = 160
-"""Letters in a line of a listing."""
+"""Letters in a line of a table."""
 _LEAST_WIDTH = 20
 
 
@@ -85,17 +85,17 @@ def strong(value: str) -> str:
     return f"**{markdown(value)}**"
 
 
-def listing_text(listing: Listing) -> str:
-    """Return a listing for a terminal."""
-    above = [f"{stamp}\n" for stamp in stamps(listing.stamp, False)]
-    lines = [*above, printable(listing.caption)]
-    if listing.rows:
-        rows = [[" ".join(cell.split()) for cell in row] for row in listing.rows]
-        rows = _narrowed(list(listing.header), rows)
-        grid = aligned(list(listing.header), rows, range(len(listing.header)))
+def info_table_text(info: InfoTable) -> str:
+    """Return a table for a terminal."""
+    above = [f"{stamp}\n" for stamp in stamps(info.stamp, False)]
+    lines = [*above, printable(info.caption)]
+    if info.rows:
+        rows = [[" ".join(cell.split()) for cell in row] for row in info.rows]
+        rows = _narrowed(list(info.header), rows)
+        grid = aligned(list(info.header), rows, range(len(info.header)))
         lines += ["", *(_cut(line, _MOST_WIDTH) for line in grid)]
-    if listing.notes:
-        lines += ["", *map(printable, listing.notes)]
+    if info.notes:
+        lines += ["", *map(printable, info.notes)]
     return "\n".join(lines)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dpnb.errors import RequestError, given
 from dpnb.estimation.atoms import Support, support
 from dpnb.estimation.history import History
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 
 if TYPE_CHECKING:
     from dpnb.estimation.atoms import Cells, Floats, Values
@@ -26,7 +26,7 @@ SLACK = 1e-7
 
 
 def allowances(
-    laws: Sequence[Law],
+    distributions: Sequence[NoiseDistribution],
     alpha: float,
     granularities: Sequence[float] | None = None,
     *,
@@ -39,7 +39,7 @@ def allowances(
 
     Parameters
     ----------
-    laws : sequence of Law, length m
+    distributions : sequence of NoiseDistribution, length m
     alpha : float
         Failure probability, 0 < alpha < 1.
     granularities : sequence of float, length m
@@ -48,18 +48,20 @@ def allowances(
 
     Examples
     --------
-    >>> [round(q, 3) for q in allowances([Law("laplace", 1.0)] * 2, 0.1)]
+    >>> [round(q, 3) for q in allowances([NoiseDistribution("laplace", 1.0)] * 2, 0.1)]
     [2.996, 2.996]
     """
     if not 0 < alpha < 1:
         raise RequestError(
             f"alpha must be between 0 and 1, got {given(alpha)}", "Use 0.05 for 95 %."
         )
-    steps = [0.0] * len(laws) if granularities is None else granularities
+    steps = [0.0] * len(distributions) if granularities is None else granularities
     return [
-        law.quantile(6 * alpha / (math.pi * place) ** 2 if growing else alpha / len(laws))
+        distribution.quantile(
+            6 * alpha / (math.pi * place) ** 2 if growing else alpha / len(distributions)
+        )
         + step / 2
-        for place, (law, step) in enumerate(zip(laws, steps, strict=True), 1)
+        for place, (distribution, step) in enumerate(zip(distributions, steps, strict=True), 1)
     ]
 
 
@@ -113,7 +115,7 @@ def guaranteed(
 
     Examples
     --------
-    >>> history = History.of([[1, 1], [1, 0]], [30.0, 10.0], Law("laplace", 1.0))
+    >>> history = History.of([[1, 1], [1, 0]], [30.0, 10.0], NoiseDistribution("laplace", 1.0))
     >>> ((low, high),) = guaranteed(history, [([1], 1.0)], 0.1)
     >>> round(low, 3), round(high, 3)
     (14.009, 25.991)
@@ -125,7 +127,7 @@ def guaranteed(
     if any(row.planned for row in rows):
         raise RequestError("Planned rows have no answers yet", "Leave them out.")
     steps = [row.granularity for row in rows]
-    widths = np.array(allowances([row.law for row in rows], alpha, steps, growing=growing))
+    widths = np.array(allowances([row.distribution for row in rows], alpha, steps, growing=growing))
     # the solver's tolerances are absolute: every row, and every cost below, in units of its largest number
     sizes = np.abs(space.matrix).max(axis=1, initial=0.0)
     matrix = csr_array(space.matrix / sizes[:, None])

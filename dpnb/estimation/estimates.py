@@ -10,7 +10,7 @@ from typing import Any
 from dpnb.estimation.formula import REALS, interval, value
 from dpnb.estimation.intervals import Told, around, mean_around_zero, shifted
 from dpnb.formats import ends_text, figure, whole
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.sql.formulas import (
     Formula,
     Leaf,
@@ -39,7 +39,7 @@ class Estimates:
     total, count : tuple of float, or None
         The released vectors in units of the measure: for SUM the sums, for COUNT the counts, for
         AVG the centred sums and the counts, for CELLS the counts of all cells of each group.
-    total_law, count_law : Law or None
+    total_distribution, count_distribution : NoiseDistribution or None
         Their noise.
     middle, reach : float
         For AVG: the origin of the centred sums and the largest distance from it.
@@ -62,9 +62,9 @@ class Estimates:
     function: str
     column: str | None
     total: tuple[float, ...] | None
-    total_law: Law | None
+    total_distribution: NoiseDistribution | None
     count: tuple[float, ...] | None
-    count_law: Law | None
+    count_distribution: NoiseDistribution | None
     middle: float
     reach: float
     look: int
@@ -118,7 +118,7 @@ class Estimates:
     def to_dict(self) -> dict[str, Any]:
         """Return the estimates as plain data (JSON); infinite ends are None."""
         data = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in ("total_law", "count_law"):
+        for name in ("total_distribution", "count_distribution"):
             data[name] = None if data[name] is None else data[name].to_dict()
         for name in ("low", "high"):
             data[name] = [end if math.isfinite(end) else None for end in data[name]]
@@ -134,8 +134,10 @@ class Estimates:
             values[name] = None if values[name] is None else tuple(values[name])
         for name, end in (("low", -math.inf), ("high", math.inf)):
             values[name] = tuple(end if at is None else at for at in values[name])
-        for name in ("total_law", "count_law"):
-            values[name] = None if values[name] is None else Law.from_dict(values[name])
+        for name in ("total_distribution", "count_distribution"):
+            values[name] = (
+                None if values[name] is None else NoiseDistribution.from_dict(values[name])
+            )
         formula = values["formula"]
         values["formula"] = None if formula is None else read_formula(formula)
         values["leaves"] = tuple(cls.from_dict(leaf) for leaf in values["leaves"])
@@ -158,9 +160,9 @@ def estimate(
     column: str | None,
     *,
     total: Sequence[float] | None,
-    total_law: Law | None,
+    total_distribution: NoiseDistribution | None,
     count: Sequence[float] | None,
-    count_law: Law | None,
+    count_distribution: NoiseDistribution | None,
     middle: float,
     reach: float,
     look: int,
@@ -173,37 +175,55 @@ def estimate(
     """
     values: list[float | None] = []
     ends: list[tuple[float, float]] = []
-    if total is not None and count is not None and total_law and count_law:
-        fewest = count_law.quantile(each)
+    if total is not None and count is not None and total_distribution and count_distribution:
+        fewest = count_distribution.quantile(each)
         for s, c in zip(total, count, strict=True):
-            centred = mean_around_zero(s, c, total_law, count_law, reach, each)
+            centred = mean_around_zero(s, c, total_distribution, count_distribution, reach, each)
             ends.append(shifted(centred, middle))
             values.append(middle + max(-reach, min(reach, s / c)) if c > fewest else None)
-    elif total is not None and total_law:
-        ends = [around(released, total_law, each) for released in total]
+    elif total is not None and total_distribution:
+        ends = [around(released, total_distribution, each) for released in total]
         values = list(total)
-    elif count is not None and count_law:
+    elif count is not None and count_distribution:
         # a count is never negative, so the cut keeps the level; an interval wholly below 0 has
         # missed already, and must not look like certainty
-        ends = [around(released, count_law, each) for released in count]
-        half = count_law.quantile(each)
+        ends = [around(released, count_distribution, each) for released in count]
+        half = count_distribution.quantile(each)
         ends = [(max(low, 0.0), high if high > 0 else half) for low, high in ends]
         values = list(count)
     return Estimates(
         alias, function, column,
-        None if total is None else tuple(total), total_law,
-        None if count is None else tuple(count), count_law,
+        None if total is None else tuple(total), total_distribution,
+        None if count is None else tuple(count), count_distribution,
         middle, reach, look, alpha, tuple(values),
         tuple(low for low, _ in ends), tuple(high for _, high in ends),
     )  # fmt: skip
 
 
 def counted(
-    alias: str, column: str | None, count: Sequence[float], law: Law | None, look: int, alpha: float
+    alias: str,
+    column: str | None,
+    count: Sequence[float],
+    distribution: NoiseDistribution | None,
+    look: int,
+    alpha: float,
 ) -> Estimates:
     """Return the released counts of a column's cells, as the leaf of a quantile: they are not shown."""
     return Estimates(
-        alias, "CELLS", column, None, None, tuple(count), law, 0.0, 0.0, look, alpha, (), (), ()
+        alias,
+        "CELLS",
+        column,
+        None,
+        None,
+        tuple(count),
+        distribution,
+        0.0,
+        0.0,
+        look,
+        alpha,
+        (),
+        (),
+        (),
     )
 
 

@@ -1,8 +1,8 @@
 """The rows with noisy answers that inference may rest on, and what they say together.
 
 Only what a mechanism released with its own independent noise belongs here: raw, once, at full precision,
-of one version of the data, with the law of its noise (docs/methods/bayes.md, definition 5). An
-estimate has no such law, so no row can be made of one.
+of one version of the data, with the distribution of its noise (docs/methods/bayes.md, definition 5). An
+estimate has no such distribution, so no row can be made of one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpnb.errors import RequestError, given
 from dpnb.estimation.atoms import Support, support
 from dpnb.estimation.blue import RowSpace
 from dpnb.estimation.joint import Joint, noise_variance, simulated
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 
 if TYPE_CHECKING:
     from dpnb.estimation.atoms import Cells, Floats, Values
@@ -47,7 +47,7 @@ class Row:
         Their values, finite, not all zero; stored as one number when all are equal.
     answer : float
         Sum of values times counts, plus noise; neither clipped nor rounded. Not read when planned.
-    law : Law
+    distribution : NoiseDistribution
         Of the noise.
     version : int
         Version of the data.
@@ -59,14 +59,14 @@ class Row:
     Raises
     ------
     RequestError
-        When the row is empty or not finite, the answer is not finite, or the law is unknown.
+        When the row is empty or not finite, the answer is not finite, or the distribution is unknown.
     """
 
     name: str
     index: Cells
     value: Values
     answer: float
-    law: Law
+    distribution: NoiseDistribution
     version: int = 1
     granularity: float = 0.0
     planned: bool = False
@@ -75,14 +75,17 @@ class Row:
         made = support(1 << 62, self.index, self.value)
         if not made.count:
             raise RequestError(f"The measurement {self.name!r} has only zeros", "Leave it out.")
-        if not isinstance(self.law, Law) or self.law.family not in ("gaussian", "laplace"):
+        if not isinstance(self.distribution, NoiseDistribution) or self.distribution.family not in (
+            "gaussian",
+            "laplace",
+        ):
             raise RequestError(
                 f"The noise distribution of {self.name!r} is not supported",
                 "Only Gaussian and Laplace answers can be used.",
             )
-        if not 0 < self.law.scale < math.inf:
+        if not 0 < self.distribution.scale < math.inf:
             raise RequestError(
-                f"The noise scale of {given(self.name)} must be positive and finite, got {given(self.law.scale)}",
+                f"The noise scale of {given(self.name)} must be positive and finite, got {given(self.distribution.scale)}",
                 "Check the scale.",
             )
         if not 0 <= self.granularity < math.inf:
@@ -115,7 +118,7 @@ class Row:
     @property
     def variance(self) -> float:
         """Variance of the noise."""
-        return noise_variance(self.law, self.granularity)
+        return noise_variance(self.distribution, self.granularity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +195,7 @@ class History:
 
     Examples
     --------
-    >>> history = History.of([[1, 1, 0], [0, 1, 1]], [12.5, 17.0], Law("laplace", 1.0))
+    >>> history = History.of([[1, 1, 0], [0, 1, 1]], [12.5, 17.0], NoiseDistribution("laplace", 1.0))
     >>> history.joint([history.row([1, 0, -1])]).estimates
     array([-4.5])
     """
@@ -208,7 +211,7 @@ class History:
         cls,
         matrix: Sequence[Sequence[float]] | Floats,
         answers: Sequence[float],
-        laws: Sequence[Law] | Law,
+        distributions: Sequence[NoiseDistribution] | NoiseDistribution,
     ) -> History:
         """Return a history from a dense matrix.
 
@@ -216,16 +219,20 @@ class History:
         ----------
         matrix : floats, shape (m, cells)
         answers : floats, shape (m,)
-        laws : Law, or one for each row
+        distributions : NoiseDistribution, or one for each row
         """
         import numpy as np
 
         dense = np.asarray(matrix, dtype=np.float64)
         history = cls(dense.shape[1])
-        each = [laws] * len(dense) if isinstance(laws, Law) else list(laws)
+        each = (
+            [distributions] * len(dense)
+            if isinstance(distributions, NoiseDistribution)
+            else list(distributions)
+        )
         cells = range(dense.shape[1])
-        for place, (row, answer, law) in enumerate(zip(dense, answers, each, strict=True)):
-            history.add(Row(f"row {place + 1}", cells, row, float(answer), law))
+        for place, (row, answer, distribution) in enumerate(zip(dense, answers, each, strict=True)):
+            history.add(Row(f"row {place + 1}", cells, row, float(answer), distribution))
         return history
 
     def __len__(self) -> int:
@@ -308,7 +315,7 @@ class History:
         return self.space.estimable(index, value)
 
     def estimate(self, index: Cells, value: Values) -> Joint:
-        """Return the law of one query's estimate.
+        """Return the distribution of one query's estimate.
 
         Raises
         ------
@@ -317,7 +324,7 @@ class History:
         return self.joint([(index, value)])
 
     def joint(self, queries: Sequence[tuple[Cells, Values]]) -> Joint:
-        """Return the joint law of the estimates of queries, each as (index, value).
+        """Return the joint distribution of the estimates of queries, each as (index, value).
 
         Raises
         ------
@@ -330,7 +337,7 @@ class History:
         return Joint(
             found.estimates,
             found.weights(),
-            tuple(row.law for row in self._rows),
+            tuple(row.distribution for row in self._rows),
             tuple(row.granularity for row in self._rows),
             tuple(row.name for row in self._rows),
         )
@@ -342,7 +349,7 @@ class History:
         ----------
         draws : int
             Simulated histories; fewer, but 2,000 at least, when there are many rows. None are needed
-            when all noises are Gaussian: then the law is chi squared.
+            when all noises are Gaussian: then the distribution is chi squared.
         seed : int
         """
         import numpy as np
@@ -354,11 +361,13 @@ class History:
         if not freedom:
             return Consistency(0.0, 0, math.inf)
         statistic = self.space.misfit()
-        if all(row.law.family == "gaussian" for row in self._rows):
+        if all(row.distribution.family == "gaussian" for row in self._rows):
             return Consistency(statistic, freedom, float(special.chdtri(freedom, 1 - ALARM)))
-        laws, steps = zip(*((row.law, row.granularity) for row in self._rows), strict=True)
+        distributions, steps = zip(
+            *((row.distribution, row.granularity) for row in self._rows), strict=True
+        )
         some = min(draws, max(2_000, int(WORK / (len(self) * freedom))))
-        found = self.space.misfits(simulated(laws, steps, some, seed))
+        found = self.space.misfits(simulated(distributions, steps, some, seed))
         return Consistency(statistic, freedom, float(np.quantile(found, ALARM)))
 
     def cheapest_missing(self, index: Cells, value: Values) -> Missing | None:

@@ -1,4 +1,4 @@
-"""Intervals for exact values, given released ones and the law of their noise.
+"""Intervals for exact values, given released ones and the distribution of their noise.
 
 The data are fixed; the only randomness is the noise. ``alpha`` is the failure probability of one
 interval: P(interval misses the exact value) <= alpha.
@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from dpnb.privacy.calibrate import Law, sum_quantile
+from dpnb.privacy.calibrate import NoiseDistribution, sum_quantile
 
 Pair: TypeAlias = tuple[float, float]
 Told: TypeAlias = tuple[list[float | None], list[Pair]]
@@ -47,12 +47,12 @@ def _plus(value: float, by: float, towards: float) -> float:
     return math.nextafter(found, towards) if error and (error > 0) == (towards > 0) else found
 
 
-def around(value: float, law: Law, alpha: float) -> Pair:
+def around(value: float, distribution: NoiseDistribution, alpha: float) -> Pair:
     """Return value -+ quantile: the interval of a COUNT or SUM.
 
     Theorem 2 of docs/methods/estimation.md.
     """
-    half = law.quantile(alpha)
+    half = distribution.quantile(alpha)
     return value - half, value + half
 
 
@@ -67,16 +67,29 @@ def ratio(total: Pair, count: Pair) -> Pair:
     return (sl / cu if sl >= 0 else sl / cl), (su / cl if su >= 0 else su / cu)
 
 
-def mean_in_box(total: float, count: float, total_law: Law, count_law: Law, alpha: float) -> Pair:
+def mean_in_box(
+    total: float,
+    count: float,
+    total_distribution: NoiseDistribution,
+    count_distribution: NoiseDistribution,
+    alpha: float,
+) -> Pair:
     """Return the paper's interval of an AVG: a box of two intervals at alpha / 2 each.
 
     DPXPlain section 4.2 (Lemma 4.1); very conservative, kept for comparison.
     """
-    return ratio(around(total, total_law, alpha / 2), around(count, count_law, alpha / 2))
+    return ratio(
+        around(total, total_distribution, alpha / 2), around(count, count_distribution, alpha / 2)
+    )
 
 
 def mean_around_zero(
-    total: float, count: float, total_law: Law, count_law: Law, reach: float, alpha: float
+    total: float,
+    count: float,
+    total_distribution: NoiseDistribution,
+    count_distribution: NoiseDistribution,
+    reach: float,
+    alpha: float,
 ) -> Pair:
     """Return the interval of a mean that lies in [-reach, reach], from a centred sum and a count.
 
@@ -85,13 +98,15 @@ def mean_around_zero(
     nothing can lie, so the cut keeps the level. When C is within its own noise of 0 the bounds are
     returned.
     """
-    if count <= count_law.quantile(alpha):
+    if count <= count_distribution.quantile(alpha):
         return -reach, reach
-    if total_law.family == "gaussian":
-        low, high = fieller(total, count, total_law.quantile(alpha), count_law.quantile(alpha))
+    if total_distribution.family == "gaussian":
+        low, high = fieller(
+            total, count, total_distribution.quantile(alpha), count_distribution.quantile(alpha)
+        )
     else:
-        low = -_laplace_end(-total, count, total_law, count_law, reach, alpha)
-        high = _laplace_end(total, count, total_law, count_law, reach, alpha)
+        low = -_laplace_end(-total, count, total_distribution, count_distribution, reach, alpha)
+        high = _laplace_end(total, count, total_distribution, count_distribution, reach, alpha)
     low, high = max(low, -reach), min(high, reach)
     return (low, high) if low <= high else (-reach, reach)
 
@@ -105,7 +120,12 @@ def fieller(total: float, count: float, total_half: float, count_half: float) ->
 
 
 def _laplace_end(
-    total: float, count: float, total_law: Law, count_law: Law, reach: float, alpha: float
+    total: float,
+    count: float,
+    total_distribution: NoiseDistribution,
+    count_distribution: NoiseDistribution,
+    reach: float,
+    alpha: float,
 ) -> float:
     """Return the upper end: the root of m C - S = q(m) above S/C, by bisection within the bounds.
 
@@ -114,8 +134,8 @@ def _laplace_end(
     """
 
     def excess(mean: float) -> float:
-        spread = Law("laplace", count_law.scale * abs(mean))
-        return mean * count - total - sum_quantile(total_law, spread, alpha)
+        spread = NoiseDistribution("laplace", count_distribution.scale * abs(mean))
+        return mean * count - total - sum_quantile(total_distribution, spread, alpha)
 
     low, high = -reach, reach
     if excess(low) >= 0:
@@ -184,7 +204,12 @@ def combine(ends: Sequence[Pair], weights: Sequence[Fraction], shift: Fraction) 
 
 
 def combination_margin_of_error(
-    law: Law, alpha: float, weights: Sequence[Fraction], groups: int, *, planned: bool
+    distribution: NoiseDistribution,
+    alpha: float,
+    weights: Sequence[Fraction],
+    groups: int,
+    *,
+    planned: bool,
 ) -> float:
     """Return the margin of error of a weighted sum of groups' COUNTs or SUMs.
 
@@ -192,7 +217,7 @@ def combination_margin_of_error(
 
     Parameters
     ----------
-    law : Law
+    distribution : NoiseDistribution
         Noise of each group, independent.
     alpha : float
         Failure probability.
@@ -221,24 +246,28 @@ def combination_margin_of_error(
     """
     sizes = [abs(float(weight)) for weight in weights]
     if planned:
-        return _planned_margin_of_error(law, alpha, sizes)
+        return _planned_margin_of_error(distribution, alpha, sizes)
     if sum(weights) != 0:
-        return law.quantile(alpha / groups) * math.fsum(sizes)
-    if law.family == "gaussian":
-        spread = law.scale * range_quantile(alpha, groups)
+        return distribution.quantile(alpha / groups) * math.fsum(sizes)
+    if distribution.family == "gaussian":
+        spread = distribution.scale * range_quantile(alpha, groups)
     else:
-        spread = sum_quantile(law, law, alpha / (groups * (groups - 1) / 2))
+        spread = sum_quantile(distribution, distribution, alpha / (groups * (groups - 1) / 2))
     return spread * (math.fsum(sizes) / 2)
 
 
-def _planned_margin_of_error(law: Law, alpha: float, sizes: Sequence[float]) -> float:
-    if law.family == "gaussian":
-        return law.quantile(alpha) * math.hypot(*sizes)
+def _planned_margin_of_error(
+    distribution: NoiseDistribution, alpha: float, sizes: Sequence[float]
+) -> float:
+    if distribution.family == "gaussian":
+        return distribution.quantile(alpha) * math.hypot(*sizes)
     if len(sizes) <= 2:
-        first, second = [Law("laplace", law.scale * size) for size in (*sizes, 0.0)][:2]
+        first, second = [
+            NoiseDistribution("laplace", distribution.scale * size) for size in (*sizes, 0.0)
+        ][:2]
         return sum_quantile(first, second, alpha)
     union = math.fsum(sizes) * -math.log(alpha / len(sizes))
-    return law.scale * min(union, _chernoff(alpha, sizes))
+    return distribution.scale * min(union, _chernoff(alpha, sizes))
 
 
 def _chernoff(alpha: float, scales: Sequence[float]) -> float:

@@ -1,7 +1,7 @@
 """What the noise of several estimates says about the exact values, one by one and together.
 
 An estimate is the exact value plus X = A N, a known combination of independent noises, so the exact value
-is est - X (docs/methods/bayes.md, theorems 4 and 9). Claims about one combination come from the law
+is est - X (docs/methods/bayes.md, theorems 4 and 9). Claims about one combination come from the distribution
 of X, the largest group comes from joint draws of X. For Gaussian noises, and only for these, this
 is also the exact posterior under a flat prior (docs/methods/bayes.md, error 1).
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dpnb.errors import RequestError, given
 from dpnb.estimation.noise import Mixture, mixture
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +36,7 @@ _NO_SHARE = 1e-24
 """Below this share of a variance, a weight is rounding."""
 
 
-def noise_variance(law: Law, granularity: float = 0.0) -> float:
+def noise_variance(distribution: NoiseDistribution, granularity: float = 0.0) -> float:
     """Return the variance of a noise.
 
     2 b^2 for Laplace, sigma^2 for Gaussian noise; on a lattice of step g a Laplace has
@@ -44,39 +44,44 @@ def noise_variance(law: Law, granularity: float = 0.0) -> float:
 
     Examples
     --------
-    >>> noise_variance(Law("laplace", 10.0))
+    >>> noise_variance(NoiseDistribution("laplace", 10.0))
     200.0
     """
-    if law.family == "gaussian":
-        return law.scale**2
-    half = granularity / (2 * law.scale)
+    if distribution.family == "gaussian":
+        return distribution.scale**2
+    half = granularity / (2 * distribution.scale)
     if half > 300:
         raise RequestError(
             "The noise is much smaller than the step of its lattice", "Use a finer lattice."
         )
-    return 2 * (law.scale * (half / math.sinh(half) if half > 0 else 1.0)) ** 2
+    return 2 * (distribution.scale * (half / math.sinh(half) if half > 0 else 1.0)) ** 2
 
 
 def simulated(
-    laws: Sequence[Law], granularities: Sequence[float], draws: int, seed: int
+    distributions: Sequence[NoiseDistribution],
+    granularities: Sequence[float],
+    draws: int,
+    seed: int,
 ) -> Iterator[Floats]:
     """Yield draws of independent noises, arrays of shape (some, m), ``draws`` rows in all.
 
-    For the laws of statistics only: no released value is ever made of these. Laplace noise on a lattice of
+    For the distributions of statistics only: no released value is ever made of these. Laplace noise on a lattice of
     step g is g times the difference of two geometric numbers (docs/methods/bayes.md, definition 2).
     """
     import numpy as np
 
     random = np.random.default_rng(seed)
-    scale = np.array([law.scale for law in laws], dtype=np.float64)
+    scale = np.array([distribution.scale for distribution in distributions], dtype=np.float64)
     step = np.array(granularities, dtype=np.float64)
-    smooth = np.array([law.family == "gaussian" for law in laws], dtype=bool)
+    smooth = np.array(
+        [distribution.family == "gaussian" for distribution in distributions], dtype=bool
+    )
     plain, lattice = ~smooth & (step == 0), ~smooth & (step > 0)
     success = -np.expm1(-step[lattice] / scale[lattice])
     left = draws
     while left > 0:
-        some = min(left, max(CHUNK // max(len(laws), 1), 1))
-        noise = np.empty((some, len(laws)))
+        some = min(left, max(CHUNK // max(len(distributions), 1), 1))
+        noise = np.empty((some, len(distributions)))
         noise[:, smooth] = random.standard_normal((some, smooth.sum())) * scale[smooth]
         noise[:, plain] = random.laplace(size=(some, plain.sum())) * scale[plain]
         if lattice.any():
@@ -112,14 +117,14 @@ def nonnegative(low: float, high: float) -> Pair:
     return max(low, 0.0), max(high, 0.0)
 
 
-def compared(law: Mixture, operator: Operator, above: float) -> float:
+def compared(distribution: Mixture, operator: Operator, above: float) -> float:
     """Return the probability that an exact value compares so with a number, under a flat prior.
 
     The exact value is est - X for a symmetric X. Without noise it is known, and > is not >=.
 
     Parameters
     ----------
-    law : Mixture
+    distribution : Mixture
         Of X.
     operator : {'>', '>=', '<', '<='}
     above : float
@@ -131,10 +136,10 @@ def compared(law: Mixture, operator: Operator, above: float) -> float:
     (0.0, 1.0)
     """
     if operator == ">":
-        return law.tail(-above)
+        return distribution.tail(-above)
     if operator == ">=":
-        return law.cdf(above)
-    return law.tail(above) if operator == "<" else law.cdf(-above)
+        return distribution.cdf(above)
+    return distribution.tail(above) if operator == "<" else distribution.cdf(-above)
 
 
 def _level(alpha: float) -> None:
@@ -173,7 +178,7 @@ class Quantity:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The joint law of several estimates that rest on the same noisy answers.
+    """The joint distribution of several estimates that rest on the same noisy answers.
 
     Attributes
     ----------
@@ -181,7 +186,7 @@ class Joint:
         NaN when answers are only planned.
     weights : float array, shape (g, m)
         A: the estimates are A y, their errors A N.
-    laws : tuple of Law, length m
+    distributions : tuple of NoiseDistribution, length m
     granularities : tuple of float, length m
         Steps of the lattices of the answers, 0 for none.
     names : tuple of str, length m
@@ -190,7 +195,7 @@ class Joint:
 
     estimates: Floats
     weights: Floats
-    laws: tuple[Law, ...]
+    distributions: tuple[NoiseDistribution, ...]
     granularities: tuple[float, ...]
     names: tuple[str, ...]
 
@@ -200,7 +205,7 @@ class Joint:
     @cached_property
     def gaussian(self) -> bool:
         """Whether all noises are Gaussian."""
-        return all(law.family == "gaussian" for law in self.laws)
+        return all(distribution.family == "gaussian" for distribution in self.distributions)
 
     @cached_property
     def used(self) -> frozenset[str]:
@@ -217,7 +222,7 @@ class Joint:
         """Variances of the noises of the answers, shape (m,)."""
         import numpy as np
 
-        pairs = zip(self.laws, self.granularities, strict=True)
+        pairs = zip(self.distributions, self.granularities, strict=True)
         return np.array([noise_variance(*pair) for pair in pairs])
 
     @cached_property
@@ -226,15 +231,15 @@ class Joint:
 
         return np.array(self.granularities)
 
-    def law(self, combination: Combination | None = None) -> Mixture:
-        """Return the law of the error of an estimate, or of a combination of them.
+    def distribution(self, combination: Combination | None = None) -> Mixture:
+        """Return the distribution of the error of an estimate, or of a combination of them.
 
         Parameters
         ----------
         combination : int, mapping of int to float, or floats, shape (g,)
             Which estimate, or the coefficients of some or all; may be left out when there is one.
         """
-        return self._law(self._combined(combination))
+        return self._distribution(self._combined(combination))
 
     def _combined(self, combination: Combination | None) -> Floats:
         """Return coefficients of the estimates, shape (g,)."""
@@ -265,7 +270,7 @@ class Joint:
             )
         return made
 
-    def _law(self, coefficients: Floats) -> Mixture:
+    def _distribution(self, coefficients: Floats) -> Mixture:
         import numpy as np
 
         weights = coefficients @ self.weights
@@ -276,11 +281,11 @@ class Joint:
             if variance == 0:
                 return mixture([], [], [])
             spread = math.sqrt(variance)
-            return mixture([1.0], [Law("gaussian", spread)], [widest])
+            return mixture([1.0], [NoiseDistribution("gaussian", spread)], [widest])
         used = np.flatnonzero(weights)
         return mixture(
             [float(weights[i]) for i in used],
-            [self.laws[i] for i in used],
+            [self.distributions[i] for i in used],
             [self.granularities[i] for i in used],
         )
 
@@ -297,7 +302,7 @@ class Joint:
     def margin_of_error(self, i: int, alpha: float) -> float:
         """Return h with P(|error of estimate i| > h) <= ``alpha``: the interval is estimate -+ h."""
         _level(alpha)
-        return self.law(i).margin_of_error(alpha)
+        return self.distribution(i).margin_of_error(alpha)
 
     def interval(self, i: int, alpha: float) -> Pair:
         """Return the narrowest interval of the exact value i, pointwise at ``alpha``."""
@@ -311,7 +316,7 @@ class Joint:
                 f"A margin of error must not be negative, got {given(half)}",
                 "Use a positive number.",
             )
-        return self.law(i).confidence(half)
+        return self.distribution(i).confidence(half)
 
     def probability(self, i: int, operator: Operator, value: float) -> float:
         """Return the probability that exact value i compares so, under a flat prior.
@@ -326,7 +331,7 @@ class Joint:
         """
         if operator not in (">", ">=", "<", "<="):
             raise RequestError(f"There is no comparison {given(operator)}", "Use >, >=, < or <=.")
-        return compared(self.law(i), operator, float(self.estimates[i]) - value)
+        return compared(self.distribution(i), operator, float(self.estimates[i]) - value)
 
     def between(self, i: int, low: float, high: float) -> float:
         """Return the probability that exact value i lies in [low, high], under a flat prior."""
@@ -334,8 +339,12 @@ class Joint:
             raise RequestError(
                 f"The lower end {given(low)} is above the upper end {given(high)}", "Swap them."
             )
-        law, estimate = self.law(i), float(self.estimates[i])
-        return max(compared(law, ">=", estimate - low) - compared(law, ">", estimate - high), 0.0)
+        distribution, estimate = self.distribution(i), float(self.estimates[i])
+        return max(
+            compared(distribution, ">=", estimate - low)
+            - compared(distribution, ">", estimate - high),
+            0.0,
+        )
 
     def bonferroni(self, i: int, alpha: float, looks: int) -> float:
         """Return the margin of error of estimate i when it is one of ``looks`` that were looked at."""
@@ -371,22 +380,26 @@ class Joint:
         """
         import numpy as np
 
-        laplace = np.array([law.family == "laplace" for law in self.laws], dtype=bool)
+        laplace = np.array(
+            [distribution.family == "laplace" for distribution in self.distributions], dtype=bool
+        )
         laplace &= (self.weights != 0).any(axis=0)
-        smooth = np.array([law.family == "gaussian" for law in self.laws], dtype=bool)
+        smooth = np.array(
+            [distribution.family == "gaussian" for distribution in self.distributions], dtype=bool
+        )
         found = np.broadcast_to(self.estimates, (n, len(self))).copy()
         if smooth.any():
             part = self.weights[:, smooth]
             values, vectors = np.linalg.eigh(part * self.variances[smooth] @ part.T)
             root = vectors * np.sqrt(np.maximum(values, 0.0))
-            unit = [Law("gaussian", 1.0)] * len(self)
+            unit = [NoiseDistribution("gaussian", 1.0)] * len(self)
             noise = np.concatenate(list(simulated(unit, [0.0] * len(self), n, seed)))
             found -= noise @ root.T
         if laplace.any():
             places = np.flatnonzero(laplace)
             start = 0
             for noise in simulated(
-                [self.laws[i] for i in places],
+                [self.distributions[i] for i in places],
                 [self.granularities[i] for i in places],
                 n,
                 seed + 1,
@@ -415,18 +428,21 @@ class Joint:
         return float(low), float(high)
 
     def difference(self, i: int, j: int, alpha: float = 0.05) -> Quantity:
-        """Return value i minus value j; the law of its error is exact."""
+        """Return value i minus value j; the distribution of its error is exact."""
         return self._linear({i: 1.0, j: -1.0} if i != j else {i: 0.0}, alpha)
 
     def _linear(self, combination: Combination, alpha: float) -> Quantity:
         _level(alpha)
-        value, half = self.estimate(combination), self.law(combination).margin_of_error(alpha)
+        value, half = (
+            self.estimate(combination),
+            self.distribution(combination).margin_of_error(alpha),
+        )
         return Quantity(value, value - half, value + half, 1 - alpha)
 
     def slope(
         self, xs: Sequence[float], places: Sequence[int] | None = None, alpha: float = 0.05
     ) -> Quantity:
-        """Return the slope of the least-squares line through values over ``xs``; its law is exact.
+        """Return the slope of the least-squares line through values over ``xs``; its distribution is exact.
 
         Parameters
         ----------
@@ -477,7 +493,7 @@ class Joint:
         return {
             "estimates": [None if math.isnan(x) else x for x in self.estimates.tolist()],
             "weights": sparse,
-            "laws": [law.to_dict() for law in self.laws],
+            "distributions": [distribution.to_dict() for distribution in self.distributions],
             "granularities": list(self.granularities),
             "names": list(self.names),
         }
@@ -488,15 +504,17 @@ class Joint:
         import numpy as np
 
         estimates = [math.nan if x is None else float(x) for x in data["estimates"]]
-        laws = tuple(Law.from_dict(law) for law in data["laws"])
-        weights = np.zeros((len(estimates), len(laws)))
+        distributions = tuple(
+            NoiseDistribution.from_dict(distribution) for distribution in data["distributions"]
+        )
+        weights = np.zeros((len(estimates), len(distributions)))
         for row, pairs in zip(weights, data["weights"], strict=True):
             for place, weight in pairs:
                 row[place] = weight
         return cls(
             np.array(estimates),
             weights,
-            laws,
+            distributions,
             tuple(map(float, data["granularities"])),
             tuple(data["names"]),
         )

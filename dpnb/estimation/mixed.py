@@ -39,10 +39,10 @@ def mean_interval(joint: Joint, total: int, count: int, width: Width, reach: flo
     Parameters
     ----------
     width : callable
-        From a law of noise to the margin of error of an interval.
+        From a distribution of noise to the margin of error of an interval.
     """
     s, c = float(joint.estimates[total]), float(joint.estimates[count])
-    if c <= width(joint.law(count)):
+    if c <= width(joint.distribution(count)):
         return -reach, reach
     middle, quantile = s / c, _widths(joint, total, count, width)
     # q is convex with slopes below C in size, so m C - S - q(m) rises and has one root
@@ -58,7 +58,7 @@ def mean_and_interval(
     """Return a mean and its interval, as :func:`mean_interval`; None for too few rows to tell."""
     found = mean_interval(joint, total, count, width, reach)
     s, c = float(joint.estimates[total]), float(joint.estimates[count])
-    if c <= width(joint.law(count)):
+    if c <= width(joint.distribution(count)):
         return None, found
     return max(-reach, min(reach, s / c)), found
 
@@ -82,11 +82,11 @@ def ratio(joint: Joint, i: int, j: int, alpha: float = 0.05) -> Quantity:
 def _widths(joint: Joint, total: int, count: int, width: Width) -> Callable[[float], float]:
     """Return q(m), the margin of error for the noise of S - m C."""
     if not joint.gaussian:
-        return lambda m: width(joint.law({total: 1.0, count: -m}))
+        return lambda m: width(joint.distribution({total: 1.0, count: -m}))
     weights = joint.weights[[total, count]]
     covariance = weights * joint.variances @ weights.T
     z = width(Mixture((), 1.0))
-    margins = joint.law(total).margin, joint.law(count).margin
+    margins = joint.distribution(total).margin, joint.distribution(count).margin
 
     def gaussian(m: float) -> float:
         variance = covariance[0, 0] - 2 * m * covariance[0, 1] + m * m * covariance[1, 1]

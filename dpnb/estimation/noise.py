@@ -1,4 +1,4 @@
-"""The law of a weighted sum of independent noises: its distribution function, quantiles and claims.
+"""The distribution of a weighted sum of independent noises: its distribution function, quantiles and claims.
 
 X = A N is symmetric and log-concave. Its distribution function is exact where a closed form exists,
 and otherwise the midpoint inversion of its characteristic function with a proven error of at most
@@ -15,7 +15,7 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +33,7 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Law of X = sum of independent Laplace(c_k) + N(0, variance); symmetric and log-concave.
+    """NoiseDistribution of X = sum of independent Laplace(c_k) + N(0, variance); symmetric and log-concave.
 
     Parameters
     ----------
@@ -118,47 +118,49 @@ class Mixture:
 
 
 def mixture(
-    weights: Sequence[float], laws: Sequence[Law], granularities: Sequence[float] | None = None
+    weights: Sequence[float],
+    distributions: Sequence[NoiseDistribution],
+    granularities: Sequence[float] | None = None,
 ) -> Mixture:
-    """Return the law of the weighted sum of independent noises (docs/methods/bayes.md, theorem 4).
+    """Return the distribution of the weighted sum of independent noises (docs/methods/bayes.md, theorem 4).
 
     Parameters
     ----------
     weights : sequence of float, shape (m,)
         A, in units of the query for each unit of the answer.
-    laws : sequence of Law, shape (m,)
+    distributions : sequence of NoiseDistribution, shape (m,)
         The noise of each answer.
     granularities : sequence of float, shape (m,), optional
         Step of the lattice on which each answer's noise lives, >= 0; 0 for none.
 
     Notes
     -----
-    Lattice noise enters with the scale of its continuous law and half the largest weighted step as
-    margin. For one Laplace row this is safe: with p = e^(-g/b), the discrete law has
-    P(|N| >= kg) = 2 p^k / (1 + p) <= p^(k - 1/2) = P(|Laplace(b)| > (k - 1/2) g). A Laplace law of
+    Lattice noise enters with the scale of its continuous distribution and half the largest weighted step as
+    margin. For one Laplace row this is safe: with p = e^(-g/b), the discrete distribution has
+    P(|N| >= kg) = 2 p^k / (1 + p) <= p^(k - 1/2) = P(|Laplace(b)| > (k - 1/2) g). A Laplace distribution of
     equal variance instead is too narrow: six rows of b = 0.2, g = 1
     would miss 1.8 times as often as said at alpha = 0.001, two rows 2.6 times at 0.01.
     """
     scales: list[float] = []
     variances: list[float] = []
     margin = 0.0
-    steps = [0.0] * len(laws) if granularities is None else granularities
-    for weight, law, step in zip(weights, laws, steps, strict=True):
-        scale = abs(weight) * law.scale
+    steps = [0.0] * len(distributions) if granularities is None else granularities
+    for weight, distribution, step in zip(weights, distributions, steps, strict=True):
+        scale = abs(weight) * distribution.scale
         margin = max(margin, abs(weight) * step / 2)
-        if law.family == "gaussian":
+        if distribution.family == "gaussian":
             variances.append(scale * scale)
         elif scale > 0:
             scales.append(scale)
     return Mixture(tuple(scales), math.fsum(variances), margin)
 
 
-def surely(law: Mixture, half: float, alpha: float) -> bool | None:
+def surely(distribution: Mixture, half: float, alpha: float) -> bool | None:
     """Return whether P(|X| > half) <= alpha where that is plain from the variance, else None.
 
     Parameters
     ----------
-    law : Mixture
+    distribution : Mixture
     half : float
         Margin of error asked for, in units of the query.
     alpha : float
@@ -173,7 +175,7 @@ def surely(law: Mixture, half: float, alpha: float) -> bool | None:
     sd^2 = int 2 x S <= h^2 (1 - 2 (1 - alpha) / 3 + 2 alpha (1/L + 1/L^2)), L = ln(1 / alpha). Any
     smaller h has S(h) > alpha.
     """
-    reach, sd = half - law.margin, law.sd
+    reach, sd = half - distribution.margin, distribution.sd
     if reach >= max(2 / math.sqrt(3), 2 / (3 * math.sqrt(alpha))) * sd:
         return True
     fall = -math.log(alpha)
@@ -181,53 +183,55 @@ def surely(law: Mixture, half: float, alpha: float) -> bool | None:
     return False if reach < sd / math.sqrt(widest) else None
 
 
-def tails(law: Mixture, points: Floats) -> Floats:
+def tails(distribution: Mixture, points: Floats) -> Floats:
     """Return P(X > x) at each of ``points``, of any sign; float64 arrays of shape (n,)."""
     import numpy as np
 
-    above = _arrays(law, np.abs(points))[0]
+    above = _arrays(distribution, np.abs(points))[0]
     return np.where(points < 0, 1 - above, above)
 
 
-def densities(law: Mixture, points: Floats) -> Floats:
+def densities(distribution: Mixture, points: Floats) -> Floats:
     """Return the density of X at each of ``points``, per unit of the query; shape (n,)."""
     import numpy as np
 
-    return _arrays(law, np.abs(points))[1]
+    return _arrays(distribution, np.abs(points))[1]
 
 
-def _tail(law: Mixture, x: float) -> tuple[float, float]:
+def _tail(distribution: Mixture, x: float) -> tuple[float, float]:
     """Return P(X > x) for x >= 0 and a bound of its error."""
-    if not law.scales:
-        return (0.5 * math.erfc(x / (law.sd * math.sqrt(2))) if law.sd else 0.0), 0.0
-    if len(law.scales) == 1:
-        if not law.variance:
-            return 0.5 * math.exp(-x / law.scales[0]), 0.0
-        return _one_laplace(law.scales[0], law.variance, x)[0], 0.0
-    grid = _inversion(law.scales, law.variance, wide=False)
+    if not distribution.scales:
+        return (
+            0.5 * math.erfc(x / (distribution.sd * math.sqrt(2))) if distribution.sd else 0.0
+        ), 0.0
+    if len(distribution.scales) == 1:
+        if not distribution.variance:
+            return 0.5 * math.exp(-x / distribution.scales[0]), 0.0
+        return _one_laplace(distribution.scales[0], distribution.variance, x)[0], 0.0
+    grid = _inversion(distribution.scales, distribution.variance, wide=False)
     if x > grid.reach:
-        grid = _inversion(law.scales, law.variance, wide=True)
+        grid = _inversion(distribution.scales, distribution.variance, wide=True)
     if x > grid.reach:
         # both the value and its error are below Chernoff's bound there
-        return 0.0, _chernoff_tail(law.scales, law.variance, x)
+        return 0.0, _chernoff_tail(distribution.scales, distribution.variance, x)
     return max(grid.tail_and_density(x)[0], 0.0), ERROR
 
 
-def _arrays(law: Mixture, points: Floats) -> tuple[Floats, Floats]:
+def _arrays(distribution: Mixture, points: Floats) -> tuple[Floats, Floats]:
     """Return tails and densities at points >= 0."""
     import numpy as np
     from scipy.special import ndtr
 
-    sd = law.sd
-    if not law.scales:
+    sd = distribution.sd
+    if not distribution.scales:
         bell = np.exp(-((points / sd) ** 2) / 2) / (sd * math.sqrt(2 * math.pi))
         return ndtr(-points / sd), bell
-    if len(law.scales) == 1:
-        if not law.variance:
-            fall = 0.5 * np.exp(-points / law.scales[0])
-            return fall, fall / law.scales[0]
-        return _one_laplace(law.scales[0], law.variance, points)
-    grid = _inversion(law.scales, law.variance, wide=True)
+    if len(distribution.scales) == 1:
+        if not distribution.variance:
+            fall = 0.5 * np.exp(-points / distribution.scales[0])
+            return fall, fall / distribution.scales[0]
+        return _one_laplace(distribution.scales[0], distribution.variance, points)
+    grid = _inversion(distribution.scales, distribution.variance, wide=True)
     above, density = np.zeros_like(points), np.zeros_like(points)
     # the rest is below the error
     inside = points <= grid.reach
@@ -257,13 +261,13 @@ def _one_laplace(scale: float, variance: float, x: Any) -> tuple[Any, Any]:
     return float(above), float(density)
 
 
-def _quantile(law: Mixture, probability: float) -> float:
+def _quantile(distribution: Mixture, probability: float) -> float:
     """Return x with P(X > x) <= probability, by Newton's method on ln P(X > x).
 
     The logarithm is concave, so the steps come down from Chernoff's point and never pass the root;
     the bracket is for rounding.
     """
-    scales, variance = law.scales, law.variance
+    scales, variance = distribution.scales, distribution.variance
     error = ERROR if len(scales) > 1 else 0.0
     high, low = _chernoff_point(scales, variance, probability), 0.0
     if error:

@@ -82,7 +82,7 @@ class Updated:
     masses: Floats
     width: float
     _estimate: float
-    _law: Mixture
+    _distribution: Mixture
     _bounds: tuple[float, float] | None
 
     @property
@@ -122,7 +122,7 @@ class Updated:
             )
             if least or most:
                 return float(least == operator.startswith(">"))
-            return compared(self._law, operator, self._estimate - number)
+            return compared(self._distribution, operator, self._estimate - number)
         if operator in (">=", "<="):
             ends = {"low": number} if operator == ">=" else {"high": number}
             return self.probability(**ends)
@@ -144,7 +144,7 @@ class Updated:
         import numpy as np
 
         if self._bounds is not None:
-            half = self._law.margin_of_error(alpha)
+            half = self._distribution.margin_of_error(alpha)
             low, high = self._bounds
             return (
                 min(max(self._estimate - half, low), high),
@@ -157,7 +157,9 @@ class Updated:
         return float(chosen.min()) - self.width / 2, float(chosen.max()) + self.width / 2
 
 
-def update(prior: Prior, estimate: float, law: Mixture, *, integer: bool = False) -> Updated:
+def update(
+    prior: Prior, estimate: float, distribution: Mixture, *, integer: bool = False
+) -> Updated:
     """Return the posterior of theta, given a prior and an estimate = theta + noise.
 
     Parameters
@@ -165,8 +167,8 @@ def update(prior: Prior, estimate: float, law: Mixture, *, integer: bool = False
     prior : Uniform, NonNegative, AtMost, Normal, mapping or callable
     estimate : float
         In units of the query.
-    law : Mixture
-        Law of the noise; of standard deviation > 0.
+    distribution : Mixture
+        NoiseDistribution of the noise; of standard deviation > 0.
     integer : bool
         Whether theta is a whole number: the grid is the integers, thinned to sd / 200 where they
         are closer than that. A mapping's own values are its grid either way.
@@ -185,35 +187,37 @@ def update(prior: Prior, estimate: float, law: Mixture, *, integer: bool = False
     """
     import numpy as np
 
-    if not law.sd:
+    if not distribution.sd:
         raise RequestError(
             "a prior changes nothing here: the estimate has no noise", "Leave the prior out."
         )
     low, high = _checked(prior)
-    points, width = _points(prior, low, high, estimate, law, integer=integer)
+    points, width = _points(prior, low, high, estimate, distribution, integer=integer)
     weights = _weights(prior, points, width, low, high)
     offsets = estimate - points
     agreement = 0.0
     if len(points) and weights.max() > 0:
-        both = 2 * tails(law, np.abs(offsets))
+        both = 2 * tails(distribution, np.abs(offsets))
         agreement = float((weights / weights.max() * np.minimum(both, 1.0)).max())
     if width and not isinstance(prior, Normal):
         # cells exactly, whatever the kinks of the density within
         left = np.maximum(points - width / 2, low)
         right = np.minimum(points + width / 2, high)
-        likelihood = np.maximum(tails(law, estimate - right) - tails(law, estimate - left), 0.0)
+        likelihood = np.maximum(
+            tails(distribution, estimate - right) - tails(distribution, estimate - left), 0.0
+        )
     else:
-        likelihood = densities(law, offsets)
+        likelihood = densities(distribution, offsets)
     product = weights * likelihood
     total = float(product.sum())
     if agreement < LEAST or not total > 0:
         raise RequestError(
             f"the prior contradicts the answers: under it, {estimate:.6g} with noise of standard "
-            f"deviation {law.sd:.3g} is practically impossible",
+            f"deviation {distribution.sd:.3g} is practically impossible",
             "Check the prior's numbers and units, or leave it out.",
         )
     bounds = (low, high) if isinstance(prior, (NonNegative, AtMost)) else None
-    return Updated(points, product / total, width, estimate, law, bounds)
+    return Updated(points, product / total, width, estimate, distribution, bounds)
 
 
 def _checked(prior: Prior) -> tuple[float, float]:
@@ -260,15 +264,15 @@ def _checked(prior: Prior) -> tuple[float, float]:
 
 
 def _points(
-    prior: Prior, low: float, high: float, estimate: float, law: Mixture, *, integer: bool
+    prior: Prior, low: float, high: float, estimate: float, distribution: Mixture, *, integer: bool
 ) -> tuple[Floats, float]:
     """Return the grid and the width of its cells, 0 for single values."""
     import numpy as np
 
     if isinstance(prior, Mapping):
         return np.array(sorted(prior), dtype=np.float64), 0.0
-    spread = law.sd
-    reach = law.margin_of_error(_FAR)
+    spread = distribution.sd
+    reach = distribution.margin_of_error(_FAR)
     low, high = max(low, estimate - reach), min(high, estimate + reach)
     if isinstance(prior, Normal):
         spread = min(spread, prior.sd)

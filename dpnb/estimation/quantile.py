@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.estimation.intervals import Pair, Told
 from dpnb.estimation.noise import mixture
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.schema.columns import Integer, Real
 from dpnb.sql.formulas import Quantile
 
@@ -48,7 +48,7 @@ def quantiles(wanted: Quantile, cells: Estimates, kind: Integer | Real, alpha: f
     The quantile is the smallest value with at least a share q of the rows at or below it. Let n_j be
     the exact counts of the cells in order, N their sum, and T_k = (n_1 + ... + n_k) - q N for a cut
     after cell k. The quantile lies in cell k if and only if T_k >= 0 > T_(k-1). T_k is the sum of the
-    counts below the cut times 1 - q less that of the others times q, so its noise has a known law,
+    counts below the cut times 1 - q less that of the others times q, so its noise has a known distribution,
     symmetric around 0; let h_k be its quantile, P(noise > h_k) <= alpha / 2. The interval holds the
     cells k that neither of two tests rejects: T'_k >= -h_k and T'_(k-1) <= h_(k-1), T' being released,
     and those between them. The exact quantile lies in one fixed cell; at that cell each test fails
@@ -66,14 +66,14 @@ def quantiles(wanted: Quantile, cells: Estimates, kind: Integer | Real, alpha: f
     """
     import numpy as np
 
-    law = cells.count_law
-    if cells.count is None or law is None:
+    distribution = cells.count_distribution
+    if cells.count is None or distribution is None:
         raise TypeError("a quantile is computed from released counts")
     ends = edges(kind)
     share, size = float(wanted.share), len(ends)
     counts = np.array(cells.count, dtype=np.float64).reshape(-1, size)
-    halves = margins_of_error(share, size, law, alpha)
-    fewest = margins_of_error(0.0, size, law, alpha)[-1]
+    halves = margins_of_error(share, size, distribution, alpha)
+    fewest = margins_of_error(0.0, size, distribution, alpha)[-1]
     values: list[float | None] = []
     found: list[Pair] = []
     for group in counts:
@@ -116,7 +116,9 @@ def _point(above: Floats, start: float, ends: Sequence[Pair]) -> float:
     return low + part * (high - low)
 
 
-def margins_of_error(share: float, size: int, law: Law, alpha: float) -> Floats:
+def margins_of_error(
+    share: float, size: int, distribution: NoiseDistribution, alpha: float
+) -> Floats:
     """Return h_k with P(|noise of T_k| > h_k) <= ``alpha`` for the cuts k = 1 ... size; shape (size,).
 
     The noise of T_k has weight 1 - share on k counts and share on the others. For Laplace noise h_k
@@ -128,14 +130,14 @@ def margins_of_error(share: float, size: int, law: Law, alpha: float) -> Floats:
     import numpy as np
 
     below = np.arange(1, size + 1, dtype=np.float64)
-    if law.family == "gaussian":
-        unit = Law("gaussian", law.scale).quantile(alpha)
+    if distribution.family == "gaussian":
+        unit = NoiseDistribution("gaussian", distribution.scale).quantile(alpha)
         squares: Floats = (1 - share) ** 2 * below + share**2 * (size - below)
         return unit * np.sqrt(squares)
 
     def margin_of_error(cut: int) -> float:
         weights = [1 - share] * cut + [share] * (size - cut)
-        return mixture(weights, [law] * size).margin_of_error(alpha)
+        return mixture(weights, [distribution] * size).margin_of_error(alpha)
 
     if share == 0.5:
         return np.full(size, margin_of_error(size))

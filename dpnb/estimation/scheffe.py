@@ -116,7 +116,7 @@ def _quantile(gaussian: int, laplace: int, most: float, alpha: float) -> float |
 
 
 def _rounded_up(cdf: Any) -> Floats:
-    """Return the chances of the points of a grid, of a law whose values are rounded up to them."""
+    """Return the chances of the points of a grid, of a distribution whose values are rounded up to them."""
     import numpy as np
 
     found: Floats = np.diff(cdf, prepend=0.0)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dpnb.estimation.intervals import Pair, Told, fieller
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.sql.formulas import Variance
 
 if TYPE_CHECKING:
@@ -35,16 +35,22 @@ def variances(wanted: Variance, mean: Estimates, square: Estimates, alpha: float
     alpha : float
         Failure probability of each interval, beside that of the mean's.
     """
-    total_law, count_law, square_law = mean.total_law, mean.count_law, square.total_law
+    total_distribution, count_distribution, square_distribution = (
+        mean.total_distribution,
+        mean.count_distribution,
+        square.total_distribution,
+    )
     if mean.total is None or mean.count is None or square.total is None:
         raise TypeError("a variance is computed from released vectors")
-    assert total_law and count_law and square_law  # noqa: S101, PT018
-    laws = Laws(square_law, total_law, count_law, alpha)
+    assert total_distribution and count_distribution and square_distribution  # noqa: S101, PT018
+    distributions = Distributions(
+        square_distribution, total_distribution, count_distribution, alpha
+    )
     values: list[float | None] = []
     ends: list[Pair] = []
     for group, pair in enumerate(zip(mean.low, mean.high, strict=True)):
         sums = Sums(square.total[group], mean.total[group], mean.count[group])
-        value, found = variance(wanted, sums, mean.middle, pair, laws)
+        value, found = variance(wanted, sums, mean.middle, pair, distributions)
         values.append(value)
         ends.append(found)
     return values, ends
@@ -60,12 +66,12 @@ class Sums:
 
 
 @dataclass(frozen=True, slots=True)
-class Laws:
+class Distributions:
     """The noise of :class:`Sums`, independent, and a failure probability."""
 
-    square: Law
-    total: Law
-    count: Law
+    square: NoiseDistribution
+    total: NoiseDistribution
+    count: NoiseDistribution
     alpha: float
 
     def margin_of_error(self, of_total: float, of_count: float) -> float:
@@ -76,12 +82,12 @@ class Laws:
             abs(of_count) * self.count.scale,
         )
         if self.square.family == "gaussian":
-            return Law("gaussian", math.hypot(*scales)).quantile(self.alpha)
+            return NoiseDistribution("gaussian", math.hypot(*scales)).quantile(self.alpha)
         return laplace_quantile(scales, self.alpha)
 
 
 def variance(
-    wanted: Variance, sums: Sums, middle: float, mean: Pair, laws: Laws
+    wanted: Variance, sums: Sums, middle: float, mean: Pair, distributions: Distributions
 ) -> tuple[float | None, Pair]:
     """Return the variance of one group, and its interval.
 
@@ -93,7 +99,7 @@ def variance(
         Origin of ``sums.total``.
     mean : (low, high)
         An interval of the mean, within the bounds.
-    laws : Laws
+    distributions : Distributions
 
     Notes
     -----
@@ -104,7 +110,7 @@ def variance(
 
     holds for the exact sums S, T, n; with the divisor n - 1 the same plus V. So for released sums
     s, T', c the number s - 2 u T' + t(u) c - V c' (c' = c, or c - 1) is noise alone,
-    e_S - 2 u e_T + (t(u) - V) e_C, of known law. The interval holds the V for which, with some u in
+    e_S - 2 u e_T + (t(u) - V) e_C, of known distribution. The interval holds the V for which, with some u in
     that of the mean, it is within its quantile. It fails only where the interval of the mean does, or
     where the noise at the true m and V exceeds its quantile: with probability alpha at most.
 
@@ -126,7 +132,7 @@ def variance(
     low, high = (min(max(end - origin, -half), half) for end in mean)
     nearest = min(max(0.0, low), high)
     possible = 0.0, factor * (half**2 - nearest**2)
-    if divisor <= laws.count.quantile(laws.alpha):
+    if divisor <= distributions.count.quantile(distributions.alpha):
         return None, possible
     apart = middle - origin
     top = (sums.total + apart * sums.count) / sums.count
@@ -142,7 +148,7 @@ def variance(
     closest = min(max(apart, low), high)
     weights = weight(closest), max(weight(low), weight(high))
     steep = 2 * max(-low, high)
-    pair = _ends((offset(vertex), lifted), divisor, weights, steep, possible, laws)
+    pair = _ends((offset(vertex), lifted), divisor, weights, steep, possible, distributions)
     slack = ROUNDING * (half**2 / 2 + steep * half)
     found = max(pair[0] - slack, 0.0), min(pair[1] + slack, possible[1])
     if found[0] > found[1]:
@@ -151,13 +157,21 @@ def variance(
 
 
 def _ends(
-    offsets: Pair, divisor: float, weights: Pair, steep: float, possible: Pair, laws: Laws
+    offsets: Pair,
+    divisor: float,
+    weights: Pair,
+    steep: float,
+    possible: Pair,
+    distributions: Distributions,
 ) -> Pair:
     """Return the least and greatest V with -q <= offset - V divisor <= q for some of the offsets."""
-    if laws.square.family == "gaussian":
+    if distributions.square.family == "gaussian":
         total_half, count_half = (
-            Law("gaussian", scale).quantile(laws.alpha)
-            for scale in (math.hypot(laws.square.scale, steep * laws.total.scale), laws.count.scale)
+            NoiseDistribution("gaussian", scale).quantile(distributions.alpha)
+            for scale in (
+                math.hypot(distributions.square.scale, steep * distributions.total.scale),
+                distributions.count.scale,
+            )
         )
         lows, highs = [], []
         for weight in weights:
@@ -170,7 +184,7 @@ def _ends(
     low, high = possible
     for _ in range(3):
         reach = max(abs(weight - end) for weight in weights for end in (low, high))
-        half = laws.margin_of_error(steep, reach)
+        half = distributions.margin_of_error(steep, reach)
         low = max(low, (offsets[0] - half) / divisor)
         high = min(high, (offsets[1] + half) / divisor)
         if low > high:

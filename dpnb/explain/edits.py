@@ -43,7 +43,7 @@ def edits_below(row: int, place: int, bounds: EditBounds, most: int) -> int:
     min{d >= 0 : Bd(p, d) >= t}, at most ``most``: 0 up to the place of p, non-decreasing in the place,
     and of sensitivity 1, with or without the cap (DPXPlain, Theorem C.8). For upper bounds in
     :func:`rank_intervals`, with a spread of 1. Noise is discrete: multiply omega and the spread by a
-    large number, such as 2**20, or the margin of a continuous law is too small for it.
+    large number, such as 2**20, or the margin of a continuous distribution is too small for it.
     """
     return next((d for d in range(most) if worst_place(row, d, bounds) >= place), most)
 

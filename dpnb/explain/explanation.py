@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.question import Question
 from dpnb.privacy.loss import guarantee
-from dpnb.results import Bill, Billed, Result, card_of, plain
+from dpnb.results import Bill, Billed, Result, card_of, to_plain
 from dpnb.schema.schema import unit_text
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Explanation(Billed, Result):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        return plain(
+        return to_plain(
             self, question=self.question.to_dict(), rows=[asdict(row) for row in self.rows]
         )
 

@@ -14,7 +14,7 @@ from dpnb.explain.plan import ExplanationPlan
 from dpnb.formats import figure
 from dpnb.ledger.store import Store
 from dpnb.privacy.loss import PrivacyLoss
-from dpnb.results import Bill, Billed, Shown, plain
+from dpnb.results import Bill, Billed, Shown, to_plain
 
 
 def scale_of(question: Question) -> tuple[float | None, str]:
@@ -126,7 +126,7 @@ class ExplanationPrice(Billed, Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        return plain(self)
+        return to_plain(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ExplanationPrice:

@@ -110,19 +110,21 @@ def rank_intervals(
 
 
 def _bounds(
-    statistic: Statistic, rows: int, size: int, law: Search, noise: Noise, *, above: bool
+    statistic: Statistic, rows: int, size: int, distribution: Search, noise: Noise, *, above: bool
 ) -> list[tuple[int, int]]:
     """Search one bound of all rows in step; returns the last (lo, hi) of each."""
     ends = [(1, size)] * rows
-    for _ in range(law.draws):
+    for _ in range(distribution.draws):
         open_ = [row for row, (lo, hi) in enumerate(ends) if lo < hi]
         if not open_:
             return ends
         places = [(ends[row][0] + ends[row][1]) // 2 for row in open_]
         exact = [statistic(row, place) for row, place in zip(open_, places, strict=True)]
-        for row, place, score in zip(open_, places, noise.gaussian(exact, law.sigma), strict=True):
+        for row, place, score in zip(
+            open_, places, noise.gaussian(exact, distribution.sigma), strict=True
+        ):
             lo, hi = ends[row]
-            past = score >= law.margin if above else score > -law.margin
+            past = score >= distribution.margin if above else score > -distribution.margin
             ends[row] = (lo, place - 1) if past else (place + 1, hi)
     if any(lo < hi for lo, hi in ends):
         raise AssertionError("a rank search needs more draws than were paid for")

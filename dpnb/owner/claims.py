@@ -172,7 +172,7 @@ def check(
 ) -> None:
     """Refuse releases that would make a protected claim too sure.
 
-    The claim's probability is taken at the estimate from what is held, with the law of noise that the
+    The claim's probability is taken at the estimate from what is held, with the distribution of noise that the
     planned releases would leave.
 
     Raises
@@ -213,7 +213,7 @@ def _settles(claim: Claim, held: Sequence[Held], bought: Sequence[Held], version
     rest = [one for one in held if one.name not in names]
     after = Evidence([*rest, *bought], part.views)
     known, then = before.history.joint(rows), after.history.joint(after.combined(parts))
-    if then.law(0).sd >= known.law(0).sd * (1 - 1e-9):
+    if then.distribution(0).sd >= known.distribution(0).sd * (1 - 1e-9):
         return False
-    above = then.law(0).cdf(float(known.estimates[0]) - number)
+    above = then.distribution(0).cdf(float(known.estimates[0]) - number)
     return (above if claim.operator == ">" else 1 - above) > claim.probability

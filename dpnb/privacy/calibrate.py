@@ -30,8 +30,8 @@ and (1/s, |u|/(1-s)) for Laplace; the minima lie at s = 0.6515 and 0.608 (flat t
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
-    """A centred noise law.
+class NoiseDistribution:
+    """A centred noise distribution.
 
     Parameters
     ----------
@@ -50,40 +50,42 @@ class Law:
         return -math.log(alpha) * self.scale
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the law as plain data."""
+        """Return the distribution as plain data."""
         return {"family": self.family, "scale": self.scale}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Law:
-        """Build a law from :meth:`to_dict`."""
+    def from_dict(cls, data: dict[str, Any]) -> NoiseDistribution:
+        """Build a distribution from :meth:`to_dict`."""
         return cls(data["family"], float(data["scale"]))
 
 
-def law(level: Fraction, sensitivity: float, privacy: PrivacyDefinition) -> Law:
-    """Return the noise law of a vector released at ``level``.
+def distribution(
+    level: Fraction, sensitivity: float, privacy: PrivacyDefinition
+) -> NoiseDistribution:
+    """Return the noise distribution of a vector released at ``level``.
 
     Gaussian: sigma = sensitivity / sqrt(2 rho); Laplace: scale = sensitivity / epsilon
     (docs/methods/estimation.md, definition 1).
     """
     match privacy.noise:
         case "laplace":
-            return Law("laplace", sensitivity / float(level))
+            return NoiseDistribution("laplace", sensitivity / float(level))
         case "gaussian":
-            return Law("gaussian", sensitivity / math.sqrt(2 * level))
+            return NoiseDistribution("gaussian", sensitivity / math.sqrt(2 * level))
 
 
 def safe_scale(level: Fraction, sensitivity: int, privacy: PrivacyDefinition) -> float:
-    """Return the scale of :func:`law` rounded up, so that the true loss never exceeds ``level``."""
-    return law(level, float(sensitivity), privacy).scale * (1 + 2.0**-48)
+    """Return the scale of :func:`distribution` rounded up, so that the true loss never exceeds ``level``."""
+    return distribution(level, float(sensitivity), privacy).scale * (1 + 2.0**-48)
 
 
-def sum_quantile(first: Law, second: Law, alpha: float) -> float:
+def sum_quantile(first: NoiseDistribution, second: NoiseDistribution, alpha: float) -> float:
     """Return t with P(|X + Y| > t) = ``alpha`` for independent noises of one family.
 
     For Laplace scales a > b: P(|X + Y| > t) = (a^2 e^(-t/a) - b^2 e^(-t/b)) / (a^2 - b^2).
     """
     if first.family == "gaussian":
-        return Law("gaussian", math.hypot(first.scale, second.scale)).quantile(alpha)
+        return NoiseDistribution("gaussian", math.hypot(first.scale, second.scale)).quantile(alpha)
     a, b = max(first.scale, second.scale), min(first.scale, second.scale)
     return a * _unit_laplace_sum(b / a, alpha) if a > 0 else 0.0
 
@@ -116,7 +118,7 @@ def level_for_error(
 
     rho = (z sensitivity / error)^2 / 2, epsilon = ln(1/alpha) sensitivity / error.
     """
-    unit = Law(privacy.noise, 1.0).quantile(alpha)
+    unit = NoiseDistribution(privacy.noise, 1.0).quantile(alpha)
     ratio = Fraction(unit) * Fraction(sensitivity) / Fraction(error)
     match privacy.noise:
         case "laplace":
@@ -144,12 +146,16 @@ def level_for_mean_error(
     s = float(share)
     match privacy.noise:
         case "laplace":
-            k = sum_quantile(Law("laplace", 1 / s), Law("laplace", 1 / (1 - s)), alpha)
-            d = Law("laplace", 1 / (1 - s)).quantile(alpha)
+            k = sum_quantile(
+                NoiseDistribution("laplace", 1 / s),
+                NoiseDistribution("laplace", 1 / (1 - s)),
+                alpha,
+            )
+            d = NoiseDistribution("laplace", 1 / (1 - s)).quantile(alpha)
             return _ceiling(1 / Fraction(error * rows / (half_range * k + error * d)))
         case "gaussian":
             k, d = math.sqrt(1 / s + 1 / (1 - s)), math.sqrt(1 / (1 - s))
-            z = Law("gaussian", 1.0).quantile(alpha)
+            z = NoiseDistribution("gaussian", 1.0).quantile(alpha)
             y = error * rows / (half_range * k + error * d)
             return _ceiling(Fraction(z / y) ** 2 / 2)
 

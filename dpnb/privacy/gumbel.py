@@ -2,7 +2,7 @@
 
 A Gumbel variable is G = -ln(-ln(1 - V)) with V uniform on (0, 1). Of each V only the first bits are
 drawn, which leaves an interval for G; more are drawn only where intervals overlap, and then the
-arithmetic is decimal with as many digits as needed. So the choice has exactly the law of the
+arithmetic is decimal with as many digits as needed. So the choice has exactly the distribution of the
 exponential mechanism, and no low-order bit of a float can tell anything (Mironov 2012 shows that
 such bits can; the idea of lazy digits is in Canonne, Kamath and Steinke 2020 and in OpenDP, whose
 own selection takes 10 to 100 times as long on scores that differ much).

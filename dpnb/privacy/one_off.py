@@ -34,7 +34,7 @@ def top_k(
 ) -> list[int]:
     """Select k of ``size`` candidates, one after the other.
 
-    Equal in law to adding one Gumbel to each score and taking the k largest in order. The idle
+    Equal in distribution to adding one Gumbel to each score and taking the k largest in order. The idle
     candidates take part together: the largest of n Gumbels is one Gumbel moved by ln(n). Rounding
     that move to the lattice is paid for by the lattice's slack (``influence.Lattice``).
 

@@ -10,7 +10,7 @@ Proof. Let the second table have one more id. Of its values, k <= groups have L 
 so L in the second. The event that none of these k is shown has probability at least (1 - p)^k >= 1 - delta,
 for the noises are independent. Given it, what is shown rests on the values that have L or more in the first
 table: the same thresholds on two vectors of counts that differ by 1 in groups - k places at most, with
-Gaussian noise of the same law, which is (groups / (2 sigma^2))-zCDP in both directions; and the given event
+Gaussian noise of the same distribution, which is (groups / (2 sigma^2))-zCDP in both directions; and the given event
 tells nothing about these noises. The first table needs no event. Such losses add up, rho and delta each,
 also where requests adapt to what was shown before (Whitehouse, Ramdas, Rogers and Wu 2023).
 
@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 
-from dpnb.privacy.calibrate import law
+from dpnb.privacy.calibrate import distribution
 from dpnb.privacy.definition import ZCDP
 
 TOTAL_SHARE = Fraction(1, 10)
@@ -72,12 +72,12 @@ class Threshold:
     @property
     def sigma(self) -> float:
         """Scale of the noise on a value's count: sqrt(groups) / sqrt(2 rho), rounded up."""
-        return law(self.parts["keys"], math.sqrt(self.groups), ZCDP).scale * _UP
+        return distribution(self.parts["keys"], math.sqrt(self.groups), ZCDP).scale * _UP
 
     @property
     def total_sigma(self) -> float:
         """Scale of the noise on the number of values: groups / sqrt(2 rho), rounded up."""
-        return law(self.parts["total"], self.groups, ZCDP).scale * _UP
+        return distribution(self.parts["total"], self.groups, ZCDP).scale * _UP
 
     @property
     def least(self) -> int:

@@ -1,4 +1,4 @@
-"""What an analyst holds: versions of views with the law of their noise."""
+"""What an analyst holds: versions of views with the distribution of their noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from dpnb.ledger.accountant import Accountant
 from dpnb.ledger.store import Store
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.private import Stamp
 from dpnb.releases.memo import Memo
@@ -31,7 +31,7 @@ class Held:
     view: View
     name: str
     level: Fraction
-    law: Law
+    distribution: NoiseDistribution
     values: tuple[float, ...] | None
     whole: View | None = None
     summed: int = 1
@@ -139,7 +139,7 @@ class ReleaseCache:
             if view is None:
                 return None
             values = tuple(view.values(state.vector(row, name, level)))
-            return Held(view, name, level, view.law(level, state.privacy), values)
+            return Held(view, name, level, view.distribution(level, state.privacy), values)
 
         return self.memo.at(("held", row, name), level, make, _values)
 
@@ -158,5 +158,5 @@ def _values(held: Held | None) -> int:
 
 
 def planned(view: View, level: Fraction, privacy: PrivacyDefinition) -> Held:
-    """Return a version that is planned to be bought: its law is known, its values are not."""
-    return Held(view, view.id, level, view.law(level, privacy), None)
+    """Return a version that is planned to be bought: its distribution is known, its values are not."""
+    return Held(view, view.id, level, view.distribution(level, privacy), None)

@@ -14,7 +14,7 @@ from dpnb.errors import RequestError
 from dpnb.ledger.mechanism import LevelTarget, level_of_epsilon
 from dpnb.privacy.calibrate import (
     SUM_SHARE,
-    Law,
+    NoiseDistribution,
     level_for_error,
     level_for_mean_error,
     sum_quantile,
@@ -30,7 +30,7 @@ from dpnb.views.measures import Scan
 from dpnb.views.view import View, scan_of, views_of
 
 MOST_LEVEL = Fraction(10**12)
-"""Largest level of a vector: from about 10**9 on, the lattice's own noise is felt (``View.law``)."""
+"""Largest level of a vector: from about 10**9 on, the lattice's own noise is felt (``View.distribution``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,14 @@ class Part:
             return [self.alignment.view]
         return [view for view in (self.sum, self.count) if view is not None]
 
-    def law(self, plan: Plan, view: View, level: Fraction, centred: bool | None) -> Law:
+    def distribution(
+        self, plan: Plan, view: View, level: Fraction, centred: bool | None
+    ) -> NoiseDistribution:
         """Return the noise of the part's sums (centred or not) or counts (None) at a view's level."""
-        own = plan.law(view, level)
+        own = plan.distribution(view, level)
         if self.alignment is None:
             return own
-        return Law(own.family, own.scale * self.alignment.norm(centred))
+        return NoiseDistribution(own.family, own.scale * self.alignment.norm(centred))
 
     @property
     def reach(self) -> float:
@@ -107,9 +109,9 @@ class Plan:
         """Return the failure probability of the interval of one aggregate in one group."""
         return self.accuracy.alpha(self.groups * self.query.claims, look)
 
-    def law(self, view: View, level: Fraction) -> Law:
-        """Return the noise law of a view at a level, in units of its measure."""
-        return view.law(level, self.privacy)
+    def distribution(self, view: View, level: Fraction) -> NoiseDistribution:
+        """Return the noise distribution of a view at a level, in units of its measure."""
+        return view.distribution(level, self.privacy)
 
     def scan(self, views: Mapping[str, View]) -> Scan:
         """Return one scan that measures ``views``; its measures are in their order."""
@@ -291,7 +293,7 @@ def _declared_level(
         # nothing is added up: the answer is 0, and known to be
         return LEAST_LEVEL
     if part.is_mean:
-        z = Law("gaussian", 1.0).quantile(alpha)
+        z = NoiseDistribution("gaussian", 1.0).quantile(alpha)
         return level_for_mean(made, error, float(accuracy.rows or 1), z)
     norm = made.norm(None if part.sum is None else False)
     return level_for_error(error, made.view.sensitivity(privacy) * norm, alpha, privacy)
@@ -320,11 +322,11 @@ def margin_of_error(
     """
     alpha = plan.alpha(look) / sharers
     if part.sum is not None and part.count is not None:
-        total = part.law(plan, part.sum, levels[part.sum.id], centred=True)
-        count = part.law(plan, part.count, levels[part.count.id], centred=None)
+        total = part.distribution(plan, part.sum, levels[part.sum.id], centred=True)
+        count = part.distribution(plan, part.count, levels[part.count.id], centred=None)
         reach = part.reach
-        spread = sum_quantile(total, Law(count.family, count.scale * reach), alpha)
+        spread = sum_quantile(total, NoiseDistribution(count.family, count.scale * reach), alpha)
         return min(reach, spread / rows)
     (view,) = part.views()
     centred = None if part.sum is None else False
-    return part.law(plan, view, levels[view.id], centred).quantile(alpha)
+    return part.distribution(plan, view, levels[view.id], centred).quantile(alpha)

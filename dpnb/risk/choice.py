@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from dpnb.formats import loss_text, percent
 from dpnb.privacy.loss import Picked, PickedRational, PrivacyLoss, amount_text
 from dpnb.privacy.path import LEAST_LEVEL
-from dpnb.results import Bill, Billed, Shown, plain
+from dpnb.results import Bill, Billed, Shown, to_plain
 from dpnb.risk.guesses import COIN, OVER, at_most_text, guesses_within, level_of_guesses
 from dpnb.risk.nouns import noun
 from dpnb.risk.safe_counts import share_at_most
@@ -206,7 +206,7 @@ class Choice(Billed, Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        return plain(self, level=None if self.level is None else str(self.level))
+        return to_plain(self, level=None if self.level is None else str(self.level))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Choice:
@@ -309,7 +309,7 @@ class RiskHistogram(Billed, Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        return plain(self)
+        return to_plain(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RiskHistogram:

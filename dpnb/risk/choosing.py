@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.errors import RequestError, given
-from dpnb.privacy.calibrate import law
+from dpnb.privacy.calibrate import distribution
 from dpnb.privacy.loss import (
     PickedRational,
     PrivacyLoss,
@@ -456,9 +456,9 @@ def shared(profile: RiskProfile, bins: int, cost: Cost, progress: Progress | Non
     """Release the histogram of contributions with noise (docs/methods/rdr.md, theorem 22)."""
     mechanism = Counts(bins)
     drawn = profile.spend(mechanism, cost, progress)
-    # whole numbers lie further out than a quantile t of the continuous law no oftener once t is
-    # rounded up: the sum of their law beyond m is at most the integral beyond m
-    half = math.floor(law(cost[0], 1.0, profile.privacy).quantile(0.05 / (bins + 1))) + 1
+    # whole numbers lie further out than a quantile t of the continuous distribution no oftener once t is
+    # rounded up: the sum of their distribution beyond m is at most the integral beyond m
+    half = math.floor(distribution(cost[0], 1.0, profile.privacy).quantile(0.05 / (bins + 1))) + 1
     return RiskHistogram(
         sql=profile.sql.strip(),
         edges=(0.0, *(STEPS * (i + 1) // bins / STEPS for i in range(bins))),

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.definition import PrivacyDefinition
 
 Values: TypeAlias = npt.NDArray[np.float64]
@@ -65,13 +65,13 @@ def _gaussian_mean(losses: Values, k: int) -> Values:
     return np.asarray(special.hyp1f1(-0.5, k / 2, -losses), dtype=np.float64)
 
 
-def floor(law: Law, form: Form = "bound", k: int = 1) -> float:
+def floor(distribution: NoiseDistribution, form: Form = "bound", k: int = 1) -> float:
     """Return the indicator of someone who adds nothing, in units of the noise."""
-    if law.family == "laplace":
-        return k * law.scale
+    if distribution.family == "laplace":
+        return k * distribution.scale
     if form == "exact":
-        return law.scale * math.sqrt(2) * math.gamma((k + 1) / 2) / math.gamma(k / 2)
-    return math.sqrt(k) * law.scale
+        return distribution.scale * math.sqrt(2) * math.gamma((k + 1) / 2) / math.gamma(k / 2)
+    return math.sqrt(k) * distribution.scale
 
 
 def limit(tau: float, privacy: PrivacyDefinition, form: Form = "bound") -> float:

@@ -16,7 +16,7 @@ from dpnb.engines.contributions import FINE, Contributions, ContributionScan, Pa
 from dpnb.engines.scans import engine_failure
 from dpnb.errors import RequestError, given, nearest
 from dpnb.ledger.store import Store
-from dpnb.privacy.calibrate import law
+from dpnb.privacy.calibrate import distribution
 from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.published import published
 from dpnb.releases.accuracy import read_accuracy
@@ -272,7 +272,7 @@ def signed_losses(shown: RiskProfile, context: RiskContext, answer: Answer) -> E
         }
     for i, (name, view) in enumerate(views.items()):
         level = versions[name].level
-        noise = law(level, float(view.measure.sensitivity), shown.privacy)
+        noise = distribution(level, float(view.measure.sensitivity), shown.privacy)
         released = versions[name].vector
         losses += _signed(found, i, np.array(released) / view.scale, noise.scale, shown.privacy)
     order = np.argsort(-losses, kind="stable")

@@ -18,7 +18,7 @@ import numpy as np
 from dpnb.codes import truth
 from dpnb.engines.contributions import FINE, ContributionScan
 from dpnb.errors import RequestError, given, nearest
-from dpnb.privacy.calibrate import law
+from dpnb.privacy.calibrate import distribution
 from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.privacy.loss import Picked, amount, is_picked, refuse_rho, rho_meant
 from dpnb.private import Stamp
@@ -193,7 +193,7 @@ class RiskProfile:
                 rows.r * unit, rows.counts, 0.0, public=self.public,
                 guesses=rows.guesses(level), noun=rows.noun(),
             )  # fmt: skip
-        noise = law(Fraction(level), unit, self.privacy)
+        noise = distribution(Fraction(level), unit, self.privacy)
         if not one:
             # each vector in units of its own noise
             noise = replace(noise, scale=1.0)

@@ -26,7 +26,7 @@ from dpnb.privacy.calibrate import safe_scale
 from dpnb.privacy.definition import ZCDP, PrivacyDefinition
 from dpnb.privacy.loss import PickedRational, amount_text, ceiling_digits
 from dpnb.privacy.noise import Noise, noised
-from dpnb.results import Bill, Billed, Shown, plain
+from dpnb.results import Bill, Billed, Shown, to_plain
 from dpnb.risk.selection import STEPS
 from dpnb.views.view import LATTICE_BITS
 
@@ -103,10 +103,10 @@ def _laplace_margin(rate: float, k: int, share: float) -> int:
     reach = math.ceil(40 / rate)
     one = np.exp(-rate * np.abs(np.arange(-reach, reach + 1)))
     one /= one.sum()
-    law = one
+    distribution = one
     for _ in range(k - 1):
-        law = np.convolve(law, one)
-    below = np.cumsum(law)  # below[j] = P(sum <= j - k reach)
+        distribution = np.convolve(distribution, one)
+    below = np.cumsum(distribution)  # below[j] = P(sum <= j - k reach)
     first = int(np.searchsorted(below, share, side="right"))
     return k * reach - first
 
@@ -245,8 +245,8 @@ class SafeCounts(Billed, Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        levels = [plain(one, level=str(one.level)) for one in self.levels]
-        return plain(self, levels=levels)
+        levels = [to_plain(one, level=str(one.level)) for one in self.levels]
+        return to_plain(self, levels=levels)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SafeCounts:

@@ -186,10 +186,10 @@ def _schemas() -> dict[str, Any]:
         ),
         "Discovery": _object(
             {**losses, "table": TEXT, "column": TEXT, "keys": {**LIST, "items": TEXT},
-             "hidden_low": WHOLE, "hidden_high": WHOLE, "law": _OBJECT, "stored": TRUTH}
+             "hidden_low": WHOLE, "hidden_high": WHOLE, "detection": _OBJECT, "stored": TRUTH}
         ),
         "DiscoveryPrice": _object(
-            {**losses, "law": _OBJECT, "hidden": WHOLE, "affordable": TRUTH}
+            {**losses, "detection": _OBJECT, "hidden": WHOLE, "affordable": TRUTH}
         ),
         "Prices": _object(
             {"prices": {**LIST, "items": _object(

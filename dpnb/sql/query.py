@@ -64,7 +64,7 @@ Predicate: TypeAlias = Within | And | Or
 """A two-valued predicate in negation normal form.
 
 SQL's three-valued logic keeps exactly the rows where the normal form is true: NOT moves inwards by
-De Morgan's laws, which hold with NULL, and each atom names the non-missing values that satisfy it.
+De Morgan's distributions, which hold with NULL, and each atom names the non-missing values that satisfy it.
 """
 
 EVERY = And(())

@@ -1,4 +1,4 @@
-"""The approximations of a noise law that the paper uses, for study beside the exact one.
+"""The approximations of a noise distribution that the paper uses, for study beside the exact one.
 
 Xiao and Xiong, section 4.2: convolution of mass vectors ("PC") and Monte Carlo ("MC"), each in a
 corrected form and as printed (docs/methods/bayes.md, bound 18), and the normal approximation.
@@ -97,7 +97,7 @@ def grid(
     step: float | None = None,
     mode: Mode = "corrected",
 ) -> Masses:
-    """Return the law of a sum of Laplace terms by convolving mass vectors ("PC").
+    """Return the distribution of a sum of Laplace terms by convolving mass vectors ("PC").
 
     Parameters
     ----------
@@ -126,33 +126,35 @@ def grid(
     return Masses(np.maximum(total, 0.0), step)
 
 
-def exact_cells(law: Mixture, count: int, step: float = 1.0) -> Masses:
-    """Return the exact masses of ``law`` on ``count`` cells; ``count`` is odd."""
-    return Masses(_cells(law, count, step), step)
+def exact_cells(distribution: Mixture, count: int, step: float = 1.0) -> Masses:
+    """Return the exact masses of ``distribution`` on ``count`` cells; ``count`` is odd."""
+    return Masses(_cells(distribution, count, step), step)
 
 
-def _cells(law: Mixture, count: int, step: float) -> Floats:
+def _cells(distribution: Mixture, count: int, step: float) -> Floats:
     """Return F(right edge) - F(left edge) for each cell, edges at odd halves of the step."""
     import numpy as np
 
     edges: Floats = (np.arange(count + 1, dtype=np.float64) - count / 2) * step
-    above = tails(law, edges)
+    above = tails(distribution, edges)
     return above[:-1] - above[1:]
 
 
-def draws(law: Mixture, count: int, seed: int) -> Floats:
+def draws(distribution: Mixture, count: int, seed: int) -> Floats:
     """Return ``count`` simulated values of the noise, shape (count,); no real noise is made of them."""
     import numpy as np
     from numpy.random import default_rng
 
     generator = default_rng(seed)
-    total = generator.normal(0.0, math.sqrt(law.variance), count)
-    for scale in law.scales:
+    total = generator.normal(0.0, math.sqrt(distribution.variance), count)
+    for scale in distribution.scales:
         total += generator.laplace(0.0, scale, count)
     return np.asarray(total)
 
 
-def monte_carlo_margin_of_error(law: Mixture, alpha: float, count: int, seed: int) -> float:
+def monte_carlo_margin_of_error(
+    distribution: Mixture, alpha: float, count: int, seed: int
+) -> float:
     """Return the quantile of |X| at 1 - ``alpha`` over ``count`` draws ("MC", corrected).
 
     Uses the symmetry and rounds nothing. The quantile's level is right to
@@ -160,7 +162,10 @@ def monte_carlo_margin_of_error(law: Mixture, alpha: float, count: int, seed: in
     """
     import numpy as np
 
-    return float(np.quantile(np.abs(draws(law, count, seed)), 1 - alpha)) + law.margin
+    return (
+        float(np.quantile(np.abs(draws(distribution, count, seed)), 1 - alpha))
+        + distribution.margin
+    )
 
 
 def kolmogorov_bound(count: int, failure: float) -> float:
@@ -191,8 +196,8 @@ def error(found: Masses, expected: Masses) -> float:
     return float(np.sum((padded[0] - padded[1]) ** 2))
 
 
-def normal_margin_of_error(law: Mixture, alpha: float) -> float:
-    """Return the margin of error of the normal law with the variance of ``law``.
+def normal_margin_of_error(distribution: Mixture, alpha: float) -> float:
+    """Return the margin of error of the normal distribution with the variance of ``distribution``.
 
     Raises
     ------
@@ -200,9 +205,9 @@ def normal_margin_of_error(law: Mixture, alpha: float) -> float:
         If the excess kurtosis is above :data:`MOST_KURTOSIS`: the share of misses at 95 % grows by
         about 0.008 for each unit of it, and at 99 % by 0.0113.
     """
-    if law.kurtosis > MOST_KURTOSIS:
+    if distribution.kurtosis > MOST_KURTOSIS:
         raise RequestError(
-            f"the noise is too far from normal: its excess kurtosis is {law.kurtosis:.3g}",
+            f"the noise is too far from normal: its excess kurtosis is {distribution.kurtosis:.3g}",
             "Use the exact distribution.",
         )
-    return -_NORMAL.inv_cdf(alpha / 2) * law.sd + law.margin
+    return -_NORMAL.inv_cdf(alpha / 2) * distribution.sd + distribution.margin

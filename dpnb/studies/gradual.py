@@ -17,7 +17,7 @@ from dpnb.decide.apportion import apportion, levels_for
 from dpnb.decide.certificate import Floats, margin_of_error, shares, verdicts
 from dpnb.decide.options import STEPS
 from dpnb.decide.progressive import hopeless, ladder, passes, regions
-from dpnb.privacy.calibrate import law
+from dpnb.privacy.calibrate import distribution
 from dpnb.privacy.definition import PURE, PrivacyDefinition
 from dpnb.studies.cases import Case, Row, Status, Studied, denied
 from dpnb.studies.refinement import finer, merged
@@ -127,7 +127,7 @@ def gradual(case: Case, made: Ladder, rng: Generator, *, give_up: bool = True) -
             status = "OK"
             break
         scales = [
-            law(Fraction(float(level)), one, made.privacy).scale
+            distribution(Fraction(float(level)), one, made.privacy).scale
             for level, one in zip(levels, case.sensitivities, strict=True)
         ]
         if give_up and step + 1 < len(made.levels) and hopeless(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def finer(noise: Floats, held: float, level: float, sensitivity: float, rng: Generator) -> Floats:
     """Return Laplace noise at a higher epsilon, given that at the one held; both cost ``level``.
 
-    The law of the finer value of gradual release given the coarser one (algorithm 18). Measured
+    The distribution of the finer value of gradual release given the coarser one (algorithm 18). Measured
     from 0 towards the old value at distance x: it stays there, or lies below 0, between, or beyond.
     The published sampler forgets on which side the old value was (error 6). With ``held`` = 0 the
     noise is fresh.

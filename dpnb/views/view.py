@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, assert_never
 
-from dpnb.privacy.calibrate import Law, law
+from dpnb.privacy.calibrate import NoiseDistribution, distribution
 from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.schema.columns import cell_count
 from dpnb.schema.schema import Schema, Unit
@@ -96,13 +96,13 @@ class View:
         """Return the sensitivity in units of the measure."""
         return float(self.lattice_sensitivity(privacy) * self.granularity)
 
-    def law(self, level: Fraction, privacy: PrivacyDefinition) -> Law:
+    def distribution(self, level: Fraction, privacy: PrivacyDefinition) -> NoiseDistribution:
         """Return the noise of the view at a level, in units of the measure.
 
         The lattice adds up to 128 squared units of its own to a Gaussian's variance (``path``): with
         2**21 units in the sensitivity, less than 3e-11 rho of its standard deviation.
         """
-        return law(level, self.sensitivity(privacy), privacy)
+        return distribution(level, self.sensitivity(privacy), privacy)
 
     @property
     def spread(self) -> float:

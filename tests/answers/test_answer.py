@@ -19,7 +19,7 @@ from dpnb.display.cards.words import ledger_note
 from dpnb.display.text import CONDITIONAL
 from dpnb.errors import RequestError
 from dpnb.estimation.estimates import estimate
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.loss import Picked, PrivacyLoss
 from tests.kit.power import shares
@@ -191,11 +191,14 @@ class TestPlainData:
         answer = opened().query(ALL, rho=3)
         record = json.loads(json.dumps(answer.record(), allow_nan=False))
         assert {view["level"] for view in record["views"]} == {"1", "13/20", "7/20"}
-        laws = {law["alias"]: law for law in record["laws"]}
-        assert laws["n"]["count"] == {"family": "gaussian", "scale": pytest.approx(0.5**0.5)}
-        assert laws["n"]["sum"] is None
-        assert laws["total"]["sum"]["scale"] == pytest.approx(100 * 0.5**0.5)
-        assert laws["mean"]["sum"]["scale"] == pytest.approx(5 / 1.3**0.5)
+        distributions = {distribution["alias"]: distribution for distribution in record["noise"]}
+        assert distributions["n"]["count"] == {
+            "family": "gaussian",
+            "scale": pytest.approx(0.5**0.5),
+        }
+        assert distributions["n"]["sum"] is None
+        assert distributions["total"]["sum"]["scale"] == pytest.approx(100 * 0.5**0.5)
+        assert distributions["mean"]["sum"]["scale"] == pytest.approx(5 / 1.3**0.5)
         assert record["spent"]["rho"] == "3"
 
     def test_an_answer_cannot_be_changed(self, opened: Open) -> None:
@@ -300,15 +303,18 @@ class TestSentences:
 
 class TestEstimates:
     def test_a_mean_is_the_ratio_cut_to_its_bounds(self) -> None:
-        total_law, count_law = Law("gaussian", 1.0), Law("gaussian", 1.0)
+        total_distribution, count_distribution = (
+            NoiseDistribution("gaussian", 1.0),
+            NoiseDistribution("gaussian", 1.0),
+        )
         found = estimate(
             "m",
             "AVG",
             "x",
             total=[10.0, 900.0, -900.0, 3.0],
-            total_law=total_law,
+            total_distribution=total_distribution,
             count=[100.0, 100.0, 100.0, 1.9],
-            count_law=count_law,
+            count_distribution=count_distribution,
             middle=50.0,
             reach=5.0,
             look=1,
@@ -330,9 +336,9 @@ class TestEstimates:
             "COUNT",
             None,
             total=None,
-            total_law=None,
+            total_distribution=None,
             count=[-3.2, 7.0],
-            count_law=Law("laplace", 1.0),
+            count_distribution=NoiseDistribution("laplace", 1.0),
             middle=0.0,
             reach=0.0,
             look=1,

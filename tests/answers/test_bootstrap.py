@@ -16,7 +16,7 @@ from dpnb.answers.bootstrap import bootstrap
 from dpnb.display.text import CONDITIONAL
 from dpnb.errors import RequestError
 from dpnb.estimation.estimates import derived
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.results import rebilled
 from dpnb.sql.formulas import Combined, Leaf
 from tests.kit.noise import ContinuousNoise
@@ -95,8 +95,8 @@ class TestResult:
         alike = derived("d", formula, [leaf, replace(leaf, alias="other")])
         found = replace(answer, estimates=(alike,)).bootstrap()
         assert found.low == found.high == (0.0,) * 4
-        noise = replace(leaf.count_law or Law("gaussian", 1.0), scale=99.0)
-        other = derived("d", formula, [leaf, replace(leaf, count_law=noise)])
+        noise = replace(leaf.count_distribution or NoiseDistribution("gaussian", 1.0), scale=99.0)
+        other = derived("d", formula, [leaf, replace(leaf, count_distribution=noise)])
         found = replace(answer, estimates=(other,)).bootstrap()
         assert all(low < -50 and high > 50 for low, high in zip(found.low, found.high, strict=True))
 
@@ -106,7 +106,10 @@ class TestResult:
             "SELECT region, COUNT(score) AS n FROM people GROUP BY region", rho=1
         )
         leaf = replace(
-            answer.estimates[0], count=(3.0,) * 4, estimate=(3.0,) * 4, count_law=Law("gaussian", 4)
+            answer.estimates[0],
+            count=(3.0,) * 4,
+            estimate=(3.0,) * 4,
+            count_distribution=NoiseDistribution("gaussian", 4),
         )
         squared = derived("d", Combined("*", Leaf(0), Leaf(0)), [leaf])
         found = replace(answer, estimates=(squared,)).bootstrap(draws=100_000)

@@ -9,7 +9,7 @@ import pytest
 
 from dpnb import Category, Integer, Schema, Table
 from dpnb.answers.evidence import Evidence, NoRoomError, Room
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.definition import ZCDP
 from dpnb.releases.held import Held, planned
 from dpnb.sql.parser import parse
@@ -40,7 +40,7 @@ def views(sql):
 def held(sql, values, level=1):
     """A release of a statement with one view."""
     (view,) = views(sql)
-    noise = view.law(Fraction(level), ZCDP)
+    noise = view.distribution(Fraction(level), ZCDP)
     return Held(view, view.id, Fraction(level), noise, tuple(map(float, values)))
 
 
@@ -120,8 +120,8 @@ class TestTold:
     def test_a_sum_of_distances_and_a_count_tell_the_sum(self):
         (total, count) = views("SELECT AVG(n) FROM t")
         past = [
-            Held(total, "s", Fraction(1), Law("gaussian", 1.0), (-5.0,)),
-            Held(count, "c", Fraction(1), Law("gaussian", 1.0), (40.0,)),
+            Held(total, "s", Fraction(1), NoiseDistribution("gaussian", 1.0), (-5.0,)),
+            Held(count, "c", Fraction(1), NoiseDistribution("gaussian", 1.0), (40.0,)),
         ]
         assert estimates(past, "SELECT SUM(n) FROM t") == [4.5 * 40 - 5]
 
@@ -295,7 +295,7 @@ class TestSummedOut:
         first, second = sorted(found.used, key=lambda one: one.summed)
         assert (first.summed, second.summed) == (1, 2)
         assert second.values == (10, 12, 14, 16, 18, 20, 22, 24, 26, 28)
-        assert second.law.scale == pytest.approx(past[0].law.scale * 2**0.5)
+        assert second.distribution.scale == pytest.approx(past[0].distribution.scale * 2**0.5)
         assert second.asked == past[0].view
 
     def test_the_estimate_is_the_one_that_keeps_all_columns(self):
@@ -312,8 +312,8 @@ class TestSummedOut:
             joints.append(found.history.joint(found.wanted(view)))
         small, large = joints
         assert small.estimates == pytest.approx(large.estimates)
-        assert small.law(0).sd == pytest.approx(large.law(0).sd)
-        assert len(small.laws) < len(large.laws)
+        assert small.distribution(0).sd == pytest.approx(large.distribution(0).sd)
+        assert len(small.distributions) < len(large.distributions)
 
     def test_groups_that_leave_rows_out_tell_nothing_about_the_others(self):
         past = [held("SELECT c, m, COUNT(*) FROM t GROUP BY c, m", range(30))]
@@ -328,7 +328,7 @@ class TestSummedOut:
 
     def test_sums_of_laplace_noise_stay_as_they_are(self):
         past = [
-            Held(one.view, one.name, one.level, Law("laplace", 3.0), one.values)
+            Held(one.view, one.name, one.level, NoiseDistribution("laplace", 3.0), one.values)
             for one in [held("SELECT m, k, COUNT(*) FROM t GROUP BY m, k", range(20))]
         ]
         found = self.evidence(past, "SELECT COUNT(*) FROM t WHERE m = 3")

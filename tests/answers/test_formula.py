@@ -19,7 +19,7 @@ from dpnb.answers.answer import Answer
 from dpnb.errors import RequestError
 from dpnb.estimation.estimates import Estimates, derived, estimate
 from dpnb.estimation.formula import REALS, interval, text, value
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.sql.formulas import (
     Applied,
     Combined,
@@ -179,13 +179,18 @@ def test_the_text_of_a_formula_keeps_its_meaning() -> None:
 
 
 def released(
-    rng: np.random.Generator, exact: float, law: Law, groups: int, alpha: float, wrong: float
+    rng: np.random.Generator,
+    exact: float,
+    distribution: NoiseDistribution,
+    groups: int,
+    alpha: float,
+    wrong: float,
 ) -> Estimates:
     """COUNTs of many groups that are all alike, with noise ``wrong`` times as wide as it says."""
-    draw = rng.normal if law.family == "gaussian" else rng.laplace
-    values = draw(exact, law.scale * wrong, groups)
+    draw = rng.normal if distribution.family == "gaussian" else rng.laplace
+    values = draw(exact, distribution.scale * wrong, groups)
     return estimate(
-        "n", "COUNT", None, total=None, total_law=None, count=list(values), count_law=law,
+        "n", "COUNT", None, total=None, total_distribution=None, count=list(values), count_distribution=distribution,
         middle=0.0, reach=0.0, look=1, alpha=alpha, each=alpha,
     )  # fmt: skip
 
@@ -218,9 +223,10 @@ class TestCoverage:
         assert exact is not None
 
         def hits(wrong: float) -> np.ndarray:
-            law = Law(family, 5.0)  # type: ignore[arg-type]
+            distribution = NoiseDistribution(family, 5.0)  # type: ignore[arg-type]
             leaves = [
-                released(rng, at, law, size(count), alpha / 2, wrong) for at in (first, second)
+                released(rng, at, distribution, size(count), alpha / 2, wrong)
+                for at in (first, second)
             ]
             found = derived("f", shape, leaves)
             return np.array([a <= exact <= b for a, b in zip(found.low, found.high, strict=True)])
@@ -330,7 +336,7 @@ class TestAnswer:
     def test_intervals_of_each_rest_on_narrower_promises_of_the_leaves(self, opened: Open) -> None:
         found = opened().query(SHARE, rho=1, intervals="each", confidence=0.9).estimates[0]
         for leaf in found.leaves:
-            half = leaf.count_law.quantile(0.1 / 2) if leaf.count_law else 0
+            half = leaf.count_distribution.quantile(0.1 / 2) if leaf.count_distribution else 0
             assert leaf.margin_of_error(0) == pytest.approx(half)
 
     def test_plain_data_and_back(self, opened: Open) -> None:
@@ -340,9 +346,12 @@ class TestAnswer:
 
     def test_the_record_has_the_noise_of_every_aggregate(self, opened: Open) -> None:
         found = opened().query(SHARE, rho=0.5)
-        (laws,) = found.record()["laws"]
-        assert laws["formula"] == "count / count_2"
-        assert [leaf["count"]["family"] for leaf in laws["leaves"]] == ["gaussian", "gaussian"]
+        (distributions,) = found.record()["noise"]
+        assert distributions["formula"] == "count / count_2"
+        assert [leaf["count"]["family"] for leaf in distributions["leaves"]] == [
+            "gaussian",
+            "gaussian",
+        ]
         json.dumps(found.record(), allow_nan=False)
 
     def test_every_rendering_shows_it(self, opened: Open) -> None:

@@ -11,7 +11,7 @@ from dpnb.answers.fresh import alone, beside, combine, least, level
 from dpnb.errors import RequestError
 from dpnb.estimation.history import History, Row
 from dpnb.estimation.noise import Mixture
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 
 pytestmark = pytest.mark.fast
 
@@ -21,8 +21,8 @@ H = np.array(
 )  # fmt: skip
 Y = [30.8, 30.3, 46.9, 20.2, 30.4, 68.9, 38.9, 9.5]
 B = (20.0, 10.0, 20.0, 10.0, 10.0, 40.0, 40.0, 10.0)
-HISTORY = History.of(H, Y, [Law("laplace", b) for b in B])
-PAST = HISTORY.estimate(range(4), [1, 0, 1, 0]).law()
+HISTORY = History.of(H, Y, [NoiseDistribution("laplace", b) for b in B])
+PAST = HISTORY.estimate(range(4), [1, 0, 1, 0]).distribution()
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_adding_the_answer_reaches_the_wish_and_hardly_more(family, alpha):
     scale = least(PAST, half, alpha, family).scale
     for factor, reached in ((1.0, True), (1.001, False)):
         tried = HISTORY.copy()
-        law = Law(family, factor * scale)
-        tried.add(Row("fresh", range(4), [1, 0, 1, 0], 0.0, law, planned=True))
+        distribution = NoiseDistribution(family, factor * scale)
+        tried.add(Row("fresh", range(4), [1, 0, 1, 0], 0.0, distribution, planned=True))
         confidence = tried.estimate(range(4), [1, 0, 1, 0]).confidence(0, half)
         assert (confidence >= 1 - alpha - 1e-9) == reached
 
@@ -113,11 +113,11 @@ def test_combining():
 def test_combining_is_what_the_history_does():
     before = HISTORY.estimate(range(4), [1, 0, 1, 0])
     tried = HISTORY.copy()
-    tried.add(Row("fresh", range(4), [1, 0, 1, 0], 33.0, Law("laplace", 7.0)))
+    tried.add(Row("fresh", range(4), [1, 0, 1, 0], 33.0, NoiseDistribution("laplace", 7.0)))
     after = tried.estimate(range(4), [1, 0, 1, 0])
-    made = combine(float(before.estimates[0]), before.law().sd ** 2, 33.0, 98.0)
+    made = combine(float(before.estimates[0]), before.distribution().sd ** 2, 33.0, 98.0)
     assert float(after.estimates[0]) == pytest.approx(made.estimate, rel=1e-10)
-    assert after.law().sd ** 2 == pytest.approx(made.variance, rel=1e-10)
+    assert after.distribution().sd ** 2 == pytest.approx(made.variance, rel=1e-10)
     assert after.weights[0, :8] == pytest.approx((1 - made.weight) * before.weights[0], rel=1e-9)
 
 

@@ -10,10 +10,10 @@ import pytest
 
 import dpnb
 from dpnb.answers.price import Price
-from dpnb.display.cards.budget import budget_listing
-from dpnb.display.cards.price import price_listing
+from dpnb.display.cards.budget import budget_info_table
+from dpnb.display.cards.price import price_info_table
 from dpnb.errors import BudgetError
-from dpnb.results import Listing
+from dpnb.results import InfoTable
 
 pytestmark = pytest.mark.fast
 
@@ -24,7 +24,7 @@ MEAN = "SELECT region, AVG(score) AS mean FROM people GROUP BY region"
 
 class TestListing:
     def test_rows_header_and_frame_agree(self) -> None:
-        listing = Listing("Things.", ("name", "size"), (("a", "1"), ("b", "2")))
+        listing = InfoTable("Things.", ("name", "size"), (("a", "1"), ("b", "2")))
         assert len(listing) == 2
         assert list(listing) == [("a", "1"), ("b", "2")]
         found = listing.to_frame()
@@ -34,7 +34,7 @@ class TestListing:
 
     def test_a_long_statement_leaves_room_for_the_other_columns(self) -> None:
         long = f"SELECT COUNT(*) AS n FROM t WHERE {' OR '.join(f'age = {i}' for i in range(99))}"
-        listing = Listing("", ("time", "statement", "cost"), (("10:00", long, "0.05"),) * 2)
+        listing = InfoTable("", ("time", "statement", "cost"), (("10:00", long, "0.05"),) * 2)
         lines = repr(listing).splitlines()[2:]
         assert max(map(len, lines)) == 160
         assert lines[0].endswith("cost")
@@ -43,7 +43,7 @@ class TestListing:
             assert line.endswith("...  0.05")
 
     def test_an_empty_listing_keeps_its_columns(self) -> None:
-        assert list(Listing("None.", ("name",), ()).to_frame().columns) == ["name"]
+        assert list(InfoTable("None.", ("name",), ()).to_frame().columns) == ["name"]
 
 
 class TestPrice:
@@ -86,7 +86,7 @@ class TestPrice:
         price = session.price(COUNT, rho=0.5)
         assert price.spent.rho == 0
         assert price.share() == 0
-        assert price_listing(price).caption == "Price: free"
+        assert price_info_table(price).caption == "Price: free"
 
     def test_what_would_be_bought_where_that_is_less_than_is_asked_for(self, opened: Open) -> None:
         session = opened(epsilon=4)
@@ -100,7 +100,7 @@ class TestPrice:
 
     def test_too_dear_is_said_in_words(self, opened: Open) -> None:
         price = opened(rho=1).price(COUNT, rho=3)
-        assert "Only rho 1 is left." in price_listing(price).notes[0]
+        assert "Only rho 1 is left." in price_info_table(price).notes[0]
         assert price.share() == 3
 
     def test_an_average_is_priced_for_two_sizes_or_the_one_named(self, opened: Open) -> None:
@@ -117,7 +117,7 @@ class TestBudgetStatus:
         session.query(COUNT, rho=0.25)
         status = session.budget
         assert status.spent.rho + status.remaining.rho == status.cap.rho == 1
-        assert [row[0] for row in budget_listing(status)] == ["total", "spent", "left"]
-        assert "rho 0.75" in budget_listing(status).rows[2][1]
-        assert "at delta 1e-6" in budget_listing(status).rows[2][1]
-        assert "in this kernel only" in budget_listing(status).notes[0]
+        assert [row[0] for row in budget_info_table(status)] == ["total", "spent", "left"]
+        assert "rho 0.75" in budget_info_table(status).rows[2][1]
+        assert "at delta 1e-6" in budget_info_table(status).rows[2][1]
+        assert "in this kernel only" in budget_info_table(status).notes[0]

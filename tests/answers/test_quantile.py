@@ -19,7 +19,7 @@ from dpnb.errors import RequestError, SqlError
 from dpnb.estimation.estimates import Estimates, counted
 from dpnb.estimation.noise import Mixture
 from dpnb.estimation.quantile import edges, margins_of_error, quantiles
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.schema.columns import Integer, Real
 from dpnb.sql.formulas import Quantile
 from tests.kit.noise import NoNoise
@@ -37,7 +37,9 @@ FIVE = Integer(1, 5)
 
 
 def cells(counts: Any, scale: float, family: Any = "gaussian") -> Estimates:
-    return counted("cells", "x", [float(count) for count in counts], Law(family, scale), 1, 0.05)
+    return counted(
+        "cells", "x", [float(count) for count in counts], NoiseDistribution(family, scale), 1, 0.05
+    )
 
 
 def one(
@@ -66,7 +68,7 @@ class TestQuantiles:
         counts, wanted = [10, 30, 35, 20, 5], Quantile(0, Fraction(9, 10))
         half = [0.1 * 0.1 * k + 0.9 * 0.9 * (5 - k) for k in range(1, 6)]
         expected = 1.959964 * np.sqrt(half)
-        assert margins_of_error(0.9, 5, Law("gaussian", 1.0), 0.05) == pytest.approx(
+        assert margins_of_error(0.9, 5, NoiseDistribution("gaussian", 1.0), 0.05) == pytest.approx(
             expected, rel=1e-6
         )
         assert one(counts, 1.0, wanted) == (4, (4, 4))
@@ -146,7 +148,7 @@ class TestQuantiles:
 
 class TestHalfWidths:
     def test_of_laplace_noise_are_those_of_the_weighted_sum(self) -> None:
-        found = margins_of_error(0.25, 4, Law("laplace", 2.0), 0.05)
+        found = margins_of_error(0.25, 4, NoiseDistribution("laplace", 2.0), 0.05)
         for cut in range(1, 5):
             scales = (1.5,) * cut + (0.5,) * (4 - cut)
             assert found[cut - 1] == pytest.approx(
@@ -155,8 +157,8 @@ class TestHalfWidths:
 
     @pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
     def test_of_many_cuts_are_never_too_narrow(self, share: float) -> None:
-        law = Law("laplace", 1.0)
-        found = margins_of_error(share, 700, law, 0.01)
+        distribution = NoiseDistribution("laplace", 1.0)
+        found = margins_of_error(share, 700, distribution, 0.01)
         for cut in (1, 2, 77, 333, 698, 700):
             scales = (1 - share,) * cut + (share,) * (700 - cut)
             exact = Mixture(scales, 0.0).margin_of_error(0.01)
@@ -225,7 +227,7 @@ class TestAnswer:
         assert row.text(0) in found._repr_html_()
         assert found.plot() is not None
         assert found.widget().data["aggregates"][1]["alias"] == "high"
-        formulas = [law["formula"] for law in found.record()["laws"]]
+        formulas = [distribution["formula"] for distribution in found.record()["noise"]]
         assert formulas == [
             "QUANTILE(cells_score, 0.5)",
             "QUANTILE(cells_score, 0.9)",

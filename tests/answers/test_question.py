@@ -26,7 +26,7 @@ from dpnb.estimation.intervals import (
     mean_around_zero,
     mean_in_box,
 )
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.results import rebilled
 from tests.kit.noise import ContinuousNoise
@@ -130,12 +130,12 @@ class TestIntervals:
     ) -> None:
         for alias in ("n", "total"):
             found = answer.estimates_of(alias)
-            law = found.count_law if alias == "n" else found.total_law
-            assert law is not None
+            distribution = found.count_distribution if alias == "n" else found.total_distribution
+            assert distribution is not None
             for planned, alpha in ((True, 0.05), (False, 0.05 / 3)):
                 question = answer.compare("north", "east", alias, planned=planned)
                 centre = found.estimate[0] - found.estimate[2]  # type: ignore[operator]
-                half = combination_margin_of_error(law, alpha, PAIR, 4, planned=planned)
+                half = combination_margin_of_error(distribution, alpha, PAIR, 4, planned=planned)
                 assert question.low == pytest.approx(centre - half)
                 assert question.high == pytest.approx(centre + half)
 
@@ -143,12 +143,17 @@ class TestIntervals:
         found = answer.estimates_of("mean")
         assert found.total is not None
         assert found.count is not None
-        assert found.total_law is not None
-        assert found.count_law is not None
+        assert found.total_distribution is not None
+        assert found.count_distribution is not None
         for planned, alpha in ((True, 0.05 / 2), (False, 0.05 / 3 / 4)):
             (a, b), (c, d) = (
                 mean_around_zero(
-                    found.total[i], found.count[i], found.total_law, found.count_law, 5.0, alpha
+                    found.total[i],
+                    found.count[i],
+                    found.total_distribution,
+                    found.count_distribution,
+                    5.0,
+                    alpha,
                 )
                 for i in (0, 2)
             )
@@ -502,13 +507,18 @@ class TestGeneralIntervals:
         assert found.middle == 5
         assert found.total is not None
         assert found.count is not None
-        assert found.total_law is not None
-        assert found.count_law is not None
+        assert found.total_distribution is not None
+        assert found.count_distribution is not None
         weights = (Fraction(2), Fraction(1), Fraction(-1 if middle_stays else -3))
         alpha = 0.05 / 3 if planned else 0.05 / 3 / 4
         ends = [
             mean_around_zero(
-                found.total[i], found.count[i], found.total_law, found.count_law, 5.0, alpha
+                found.total[i],
+                found.count[i],
+                found.total_distribution,
+                found.count_distribution,
+                5.0,
+                alpha,
             )
             for i in range(3)
         ]
@@ -524,17 +534,19 @@ class TestGeneralIntervals:
     def test_weighted_counts(self, answer: Answer, planned: bool) -> None:
         found = answer.estimates_of("n")
         assert found.count is not None
-        assert found.count_law is not None
+        assert found.count_distribution is not None
         alpha = 0.05 if planned else 0.05 / 3
-        half = combination_margin_of_error(found.count_law, alpha, self.WEIGHTS, 4, planned=planned)
+        half = combination_margin_of_error(
+            found.count_distribution, alpha, self.WEIGHTS, 4, planned=planned
+        )
         question = answer.compare({"north": 0.5, "south": 0.5}, "east", planned=planned)
         centre = (found.count[0] + found.count[1]) / 2 - found.count[2]
         assert (question.low, question.high) == pytest.approx((centre - half, centre + half))
 
     def test_formulas_combine_intervals_that_hold_together(self, answer: Answer) -> None:
         found = dataclasses.replace(
-            answer.estimates[0], function="FORMULA", total=None, total_law=None, count=None,
-            count_law=None, estimate=(1.0, 2.0, None, 4.0), low=(0.0, 1.0, 2.0, -math.inf),
+            answer.estimates[0], function="FORMULA", total=None, total_distribution=None, count=None,
+            count_distribution=None, estimate=(1.0, 2.0, None, 4.0), low=(0.0, 1.0, 2.0, -math.inf),
             high=(2.0, 3.0, 4.0, math.inf),
         )  # fmt: skip
         alone = dataclasses.replace(answer, estimates=answer.estimates[:1])
@@ -576,10 +588,16 @@ class TestPaperMode:
         found = answer.estimates_of("mean")
         assert found.total is not None
         assert found.count is not None
-        assert found.total_law is not None
-        assert found.count_law is not None
+        assert found.total_distribution is not None
+        assert found.count_distribution is not None
         boxes = [
-            mean_in_box(found.total[i], found.count[i], found.total_law, found.count_law, 0.05 / 3)
+            mean_in_box(
+                found.total[i],
+                found.count[i],
+                found.total_distribution,
+                found.count_distribution,
+                0.05 / 3,
+            )
             for i in range(3)
         ]
         question = answer.compare(
@@ -612,15 +630,18 @@ class TestCoverage:
     ROWS, MEANS, REACH = (40, 60, 25, 80, 50), (0.2, 0.5, 0.5, 0.4, 0.9), 0.5
 
     def answers(self, base: Answer, family: str, count: int, scale: float = 1.0) -> list[Answer]:
-        total_law, count_law = Law(family, 1.5), Law(family, 2.5)  # type: ignore[arg-type]
+        total_distribution, count_distribution = (
+            NoiseDistribution(family, 1.5),
+            NoiseDistribution(family, 2.5),
+        )  # type: ignore[arg-type]
         rng = np.random.default_rng(8)
         draw = rng.normal if family == "gaussian" else rng.laplace
         groups, rows, means = len(self.ROWS), np.array(self.ROWS), np.array(self.MEANS)
         totals = rows * (means - 0.5) + draw(0, 1.5 * scale, (count, groups))
         counts = rows + draw(0, 2.5 * scale, (count, groups))
         shown = estimate(
-            "mean", "AVG", "x", total=totals[0], total_law=total_law, count=counts[0],
-            count_law=count_law, middle=0.5, reach=self.REACH, look=1, alpha=0.3,
+            "mean", "AVG", "x", total=totals[0], total_distribution=total_distribution, count=counts[0],
+            count_distribution=count_distribution, middle=0.5, reach=self.REACH, look=1, alpha=0.3,
             each=0.05 / groups,
         )  # fmt: skip
         # questions rest on what was released, not on the intervals of the answer
@@ -667,14 +688,14 @@ class TestCoverage:
     ) -> None:
         groups, count = 20, size(1_000)
         base = opened(even(groups, 50)).query("SELECT g, COUNT(*) AS n FROM t GROUP BY g", rho=0.1)
-        law = base.estimates[0].count_law
-        assert law is not None
+        distribution = base.estimates[0].count_distribution
+        assert distribution is not None
         rng = np.random.default_rng(2)
 
         def hits(planned: bool, wrong: float = 1.0) -> list[bool]:
             found = []
             for _ in range(count):
-                counts = tuple(50 + rng.normal(0, law.scale * wrong, groups))
+                counts = tuple(50 + rng.normal(0, distribution.scale * wrong, groups))
                 shown = dataclasses.replace(base.estimates[0], count=counts, estimate=counts)
                 answer = dataclasses.replace(base, estimates=(shown,))
                 pick = int(np.argmax(counts)), int(np.argmin(counts))

@@ -18,8 +18,8 @@ import dpnb
 from dpnb.answers.answer import Answer
 from dpnb.errors import RequestError
 from dpnb.estimation.intervals import mean_around_zero
-from dpnb.estimation.variance import Laws, Sums, laplace_quantile, variance
-from dpnb.privacy.calibrate import Law, sum_quantile
+from dpnb.estimation.variance import Distributions, Sums, laplace_quantile, variance
+from dpnb.privacy.calibrate import NoiseDistribution, sum_quantile
 from dpnb.sql.formulas import Variance
 from dpnb.sql.parser import parse
 from dpnb.views.measures import sum_of
@@ -44,38 +44,52 @@ def exact(values: np.ndarray, middle: float = 0.0, wanted: Variance = UNIT) -> S
     return Sums(float(squares.sum()), float((values - middle).sum()), float(len(values)))
 
 
-def laws(square: float, total: float, count: float, alpha: float, family: Any = "gaussian") -> Laws:
-    return Laws(*(Law(family, scale) for scale in (square, total, count)), alpha)
+def distributions(
+    square: float, total: float, count: float, alpha: float, family: Any = "gaussian"
+) -> Distributions:
+    return Distributions(
+        *(NoiseDistribution(family, scale) for scale in (square, total, count)), alpha
+    )
 
 
 class TestVariance:
     def test_of_four_values_by_hand(self) -> None:
         # mean 0.25, squares 1 + 0.25 + 0 + 0.25, so 0.375 - 0.0625
         values = np.array([1.0, 0.5, 0.0, -0.5])
-        found, (low, high) = variance(UNIT, exact(values), 0.0, (0.25, 0.25), laws(0, 0, 0, 0.05))
+        found, (low, high) = variance(
+            UNIT, exact(values), 0.0, (0.25, 0.25), distributions(0, 0, 0, 0.05)
+        )
         assert found == pytest.approx(0.3125, abs=1e-12)
         assert low == pytest.approx(0.3125, abs=1e-6)
         assert low < 0.3125 < high < 0.3125 + 1e-6
 
     def test_with_the_other_divisor(self) -> None:
         values = np.array([1.0, 0.5, 0.0, -0.5])
-        found, (low, high) = variance(SAMPLE, exact(values), 0.0, (0.25, 0.25), laws(0, 0, 0, 0.05))
+        found, (low, high) = variance(
+            SAMPLE, exact(values), 0.0, (0.25, 0.25), distributions(0, 0, 0, 0.05)
+        )
         assert found == pytest.approx(1.25 / 3, abs=1e-12)
         assert low < 1.25 / 3 < high < 1.25 / 3 + 1e-6
 
     def test_with_the_other_divisor_it_may_be_twice_as_large(self) -> None:
         # -1 and 1: squares 2, divided by 1; no population of values within 1 varies by more than 1
         values = np.array([-1.0, 1.0])
-        found, (low, high) = variance(SAMPLE, exact(values), 0.0, (0.0, 0.0), laws(0, 0, 0, 0.05))
+        found, (low, high) = variance(
+            SAMPLE, exact(values), 0.0, (0.0, 0.0), distributions(0, 0, 0, 0.05)
+        )
         assert found == pytest.approx(2, abs=1e-6)
         assert low <= 2 <= high
         # as much is possible where nothing is told
-        assert variance(SAMPLE, exact(values), 0.0, (0.0, 0.0), laws(1, 1, 3, 0.05))[1] == (0, 2)
+        assert variance(SAMPLE, exact(values), 0.0, (0.0, 0.0), distributions(1, 1, 3, 0.05))[
+            1
+        ] == (0, 2)
 
     def test_with_noise_in_the_squares_alone_by_hand(self) -> None:
         # the mean is known: V = released / 100 with a quantile of 1.96 * 2 / 100 to either side
         values = np.linspace(-1, 1, 100)
-        found, (low, high) = variance(UNIT, exact(values), 0.0, (0.0, 0.0), laws(2, 0, 0, 0.05))
+        found, (low, high) = variance(
+            UNIT, exact(values), 0.0, (0.0, 0.0), distributions(2, 0, 0, 0.05)
+        )
         assert found == pytest.approx(values.var(), abs=1e-12)
         half = 1.959964 * 2 / 100
         assert (low, high) == pytest.approx((values.var() - half, values.var() + half), abs=1e-6)
@@ -83,7 +97,9 @@ class TestVariance:
     def test_with_noise_in_all_three_by_hand(self) -> None:
         # t = 0.25 + 0.5 and V = 0.05: (0.75 - V) e_C, 2 * 0.5 e_T, e_S; count 1,000 +- 3.92
         values = 0.5 + np.where(np.arange(1_000) % 2, 1, -1) * math.sqrt(0.05)
-        _, (low, high) = variance(UNIT, exact(values), 0.0, (0.5, 0.5), laws(3, 4, 2, 0.05))
+        _, (low, high) = variance(
+            UNIT, exact(values), 0.0, (0.5, 0.5), distributions(3, 4, 2, 0.05)
+        )
         half = 1.959964 * math.hypot(3, 4, 0.7 * 2) / 1_000
         assert (high - low) / 2 == pytest.approx(half, rel=5e-3)
 
@@ -96,7 +112,11 @@ class TestVariance:
         values = np.random.default_rng(1).uniform(-1, 1, 500)
         at = values.mean()
         found, (low, high) = variance(
-            wanted, exact(values, origin), origin, (at, at), laws(1e-9, 1e-9, 1e-9, 0.1, family)
+            wanted,
+            exact(values, origin),
+            origin,
+            (at, at),
+            distributions(1e-9, 1e-9, 1e-9, 0.1, family),
         )
         truth = values.var(ddof=wanted.sample)
         assert found == pytest.approx(truth, rel=1e-9)
@@ -113,18 +133,21 @@ class TestVariance:
             ends = sorted(rng.uniform(-1, 1, 2))
             found, (low, high) = variance(
                 wanted, sums, float(rng.uniform(-1, 1)), (ends[0], ends[1]),
-                laws(*map(float, scales), 0.05, family),
+                distributions(*map(float, scales), 0.05, family),
             )  # fmt: skip
             assert 0 <= low <= high <= (2 if wanted.sample else 1)
             assert found is None or low <= found <= high
 
     def test_a_small_group_gives_all_that_is_possible(self) -> None:
         values = np.zeros(5)
-        found, pair = variance(UNIT, exact(values), 0.0, (-1.0, 1.0), laws(1, 1, 3, 0.05))
+        found, pair = variance(UNIT, exact(values), 0.0, (-1.0, 1.0), distributions(1, 1, 3, 0.05))
         assert found is None
         assert pair == (0.0, 1.0)
         # a mean of at least 0.5 leaves no more than 1 - 0.25
-        assert variance(UNIT, exact(values), 0.0, (0.5, 1.0), laws(1, 1, 3, 0.05))[1] == (0.0, 0.75)
+        assert variance(UNIT, exact(values), 0.0, (0.5, 1.0), distributions(1, 1, 3, 0.05))[1] == (
+            0.0,
+            0.75,
+        )
 
     @pytest.mark.parametrize(
         ("family", "shape", "wanted"),
@@ -153,7 +176,7 @@ class TestVariance:
         }[shape]
         truth, alpha = values.var(ddof=wanted.sample), 0.1
         scales, sums = (6.0, 8.0, 5.0), exact(values, 0.1)
-        noise = laws(*scales, alpha / 2, family)
+        noise = distributions(*scales, alpha / 2, family)
         draw = rng.normal if family == "gaussian" else rng.laplace
 
         def hits(wrong: float) -> Iterator[bool]:
@@ -173,7 +196,7 @@ class TestVariance:
     def test_is_narrower_than_a_box_of_means(self) -> None:
         # mean in [m, M] and mean square in [q, Q] alone would give Q - min m^2 down to q - max m^2
         values = np.random.default_rng(4).normal(-0.4, 0.3, 5_000).clip(-1, 1)
-        noise, alpha = laws(40, 50, 20, 0.025), 0.025
+        noise, alpha = distributions(40, 50, 20, 0.025), 0.025
         sums = exact(values)
         mean = mean_around_zero(sums.total, sums.count, noise.total, noise.count, 1, alpha)
         square = mean_around_zero(sums.square, sums.count, noise.square, noise.count, 0.5, alpha)
@@ -186,7 +209,9 @@ class TestLaplaceQuantile:
     @pytest.mark.parametrize("alpha", [0.5, 0.05, 1e-6])
     def test_of_one_and_two_is_the_known_one(self, alpha: float) -> None:
         assert laplace_quantile([3.0], alpha) == pytest.approx(-3 * math.log(alpha), rel=1e-9)
-        expected = sum_quantile(Law("laplace", 3.0), Law("laplace", 1.0), alpha)
+        expected = sum_quantile(
+            NoiseDistribution("laplace", 3.0), NoiseDistribution("laplace", 1.0), alpha
+        )
         assert laplace_quantile([3.0, 1.0, 0.0], alpha) == pytest.approx(expected, rel=1e-9)
 
     @pytest.mark.parametrize("scales", [(1, 1, 1), (1, 1.0001, 3), (1, 1e-3, 1e-9), (2, 5, 1)])
@@ -308,7 +333,7 @@ class TestAnswer:
         assert found.to_markdown().count("|") > 20
         assert found.plot() is not None
         assert found.widget().data["aggregates"][0]["alias"] == "v"
-        laws_ = found.record()["laws"]
+        laws_ = found.record()["noise"]
         assert laws_[0]["formula"] == "squares / n + 12 - (mean - 5)^2"
         assert laws_[2]["formula"] == "SQRT((squares / n + 12 - (mean - 5)^2) * n / (n - 1))"
         assert json.dumps(found.record())

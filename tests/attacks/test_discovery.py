@@ -20,7 +20,7 @@ import dpnb
 from dpnb import Budget, Integer, Schema, Table, Unit
 from dpnb.curator import Curator
 from dpnb.discover.request import draw
-from dpnb.display.cards.discovery import law_sentence
+from dpnb.display.cards.discovery import detection_sentence
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.scans import Tally
 from dpnb.privacy.noise import SecureNoise
@@ -91,14 +91,14 @@ def test_noise_may_lift_a_value_over_the_threshold():
         def gaussian(self, exact, sigma):
             return [value + round(3 * sigma) for value in exact]
 
-    law = Threshold(Fraction(1, 20), Fraction(1, 10**6), 1)
-    rows = {"a": law.count - 1, "b": law.least, "c": law.least - 1}
+    distribution = Threshold(Fraction(1, 20), Fraction(1, 10**6), 1)
+    rows = {"a": distribution.count - 1, "b": distribution.least, "c": distribution.least - 1}
     frame = pd.DataFrame({"city": [city for city, n in rows.items() for _ in range(n)], "n": 1})
     table = Table("people", frame, SCHEMA)
     with dpnb.Session(table, budget=BUDGET, noise=Lifting()) as session:
         found = session.discover("city", rho="0.05", delta="1e-6")
-    assert found.law.threshold == law
-    assert law.least + 3 * law.sigma < law.count
+    assert found.detection.threshold == distribution
+    assert distribution.least + 3 * distribution.sigma < distribution.count
     assert found.keys == ("a",)
 
 
@@ -126,7 +126,11 @@ def said(frame, path, caplog, unit):
             for column, options in asked:
                 try:
                     found = session.discover(column, **options)
-                    lines += [repr(found.spent), repr(found.law), law_sentence(found.law)]
+                    lines += [
+                        repr(found.spent),
+                        repr(found.detection),
+                        detection_sentence(found.detection),
+                    ]
                 except dpnb.DpnbError as error:
                     lines.append(str(error))
             lines += [repr(session), repr(session.budget)]

@@ -127,7 +127,7 @@ def transcript(session, unit):
         ("SELECT n, COUNT(*) AS k FROM t GROUP BY n", {}), ("SELECT COUNT(*) AS k FROM t WHERE n = 7", {}),
         ("SELECT AVG(wage) AS m, SUM(wage) AS s FROM t", {}), (ALL, {"error": 0}), (ALL, {"chosen": "any"}),
     ]  # fmt: skip
-    # laws of mixed Laplace noise take their time
+    # distributions of mixed Laplace noise take their time
     apart = 3 if LONG else 12
     for number, (sql, options) in enumerate(asked):
         yield told(lambda sql=sql, options=options: session.price(sql, **options))

@@ -240,15 +240,15 @@ class TestLosses:
 
     def test_noise_is_that_of_the_measured_table(self):
         session = opened()
-        laws = {}
+        distributions = {}
         for name, text in {
             "orders": "SELECT COUNT(*) AS n FROM orders",
             "joined": "SELECT COUNT(*) AS n FROM orders JOIN people USING (customer_id)",
             "pairs": "SELECT COUNT(*) AS n FROM orders JOIN visits USING (customer_id)",
         }.items():
-            (law,) = session.query(text, rho="0.5").record()["laws"]
-            laws[name] = law["count"]["scale"]
-        assert laws == {"orders": 8, "joined": 8, "pairs": 16}
+            (distribution,) = session.query(text, rho="0.5").record()["noise"]
+            distributions[name] = distribution["count"]["scale"]
+        assert distributions == {"orders": 8, "joined": 8, "pairs": 16}
 
     def test_studies_of_a_public_table_do_not_look_up_sensitive_rows(self):
         listed = tables()

@@ -131,7 +131,7 @@ def script(curator, unit):
             for target in ({"at_most": 80}, {"p": "0.9"}, {"at_most": 3}, {"at_most": 0}, {"p": 2}):
                 yield outcome(lambda p=profile, w=target: told(p.choose(guesses=70, **w)))
             yield outcome(lambda p=profile: told(p.safe_counts(guesses=80, at_most=80)))
-            yield outcome(lambda p=profile: p.target(p=0.99).sentences())
+            yield outcome(lambda p=profile: p.counts_target(p=0.99).sentences())
             for bins in (16, 0):
                 yield outcome(lambda p=profile, b=bins: told(p.share(bins=b)))
             for bad in BAD:

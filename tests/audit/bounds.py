@@ -1,6 +1,6 @@
 """Lower bounds on the privacy loss of a mechanism, from what it did on two neighbouring tables.
 
-Nothing is assumed about its law: only that runs are independent. A sound mechanism has a bound above its
+Nothing is assumed about its distribution: only that runs are independent. A sound mechanism has a bound above its
 claim with a chance of at most ``error``.
 """
 
@@ -18,7 +18,7 @@ Sample = npt.NDArray[np.float64]
 def rho_bound(first: Sample, second: Sample, error: float) -> float:
     """Return a lower bound on rho, from a score of each run on either table.
 
-    rho-zCDP bounds the Kullback-Leibler divergence of the two laws, in either direction, by rho (its Renyi
+    rho-zCDP bounds the Kullback-Leibler divergence of the two distributions, in either direction, by rho (its Renyi
     divergences of order a by a rho; Bun and Steinke 2016). By Donsker and Varadhan, for any bounded score f,
     KL(P, Q) >= E_P f - ln E_Q exp(f). It is equal where f is the log-likelihood ratio, so this is what to
     give as the score; both expectations are bounded by Maurer and Pontil's empirical Bernstein inequality.

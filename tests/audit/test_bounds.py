@@ -1,4 +1,4 @@
-"""The bounds themselves: never above the truth, near it, and for no particular law."""
+"""The bounds themselves: never above the truth, near it, and for no particular distribution."""
 
 from __future__ import annotations
 

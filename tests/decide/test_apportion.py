@@ -28,7 +28,7 @@ from dpnb.decide.apportion import (
     tail,
 )
 from dpnb.decide.conditions import Atom, Condition, Node, Tree, condition_of
-from dpnb.privacy.calibrate import law
+from dpnb.privacy.calibrate import distribution
 from dpnb.privacy.definition import BASIC, GDP, PURE, ZCDP, PrivacyDefinition
 
 Formula = Callable[[str], Condition]
@@ -69,7 +69,7 @@ class TestOneCondition:
     ) -> None:  # fmt: skip
         level = level_for(share, Bar(0, sensitivity, u), PURE)
         assert float(level) == pytest.approx(epsilon, rel=1e-9)
-        assert law(level, sensitivity, PURE).scale == pytest.approx(scale, rel=1e-9)
+        assert distribution(level, sensitivity, PURE).scale == pytest.approx(scale, rel=1e-9)
         assert shift(share, level, sensitivity, PURE) == pytest.approx(u, rel=1e-9)
 
         def missed(above: float) -> float:

@@ -25,7 +25,7 @@ from dpnb.decide.progressive import (
     passes,
     regions,
 )
-from dpnb.privacy.calibrate import law
+from dpnb.privacy.calibrate import distribution
 from dpnb.privacy.definition import BASIC, GDP, PURE, ZCDP, PrivacyDefinition
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.path import (
@@ -71,7 +71,7 @@ class TestLadder:
     def test_each_step_halves_the_noise(self) -> None:
         for privacy in (PURE, ZCDP, GDP, BASIC):
             levels = ladder(Fraction(3, 100), 4, privacy)
-            scales = [law(level, 2.0, privacy).scale for level in levels]
+            scales = [distribution(level, 2.0, privacy).scale for level in levels]
             assert scales == pytest.approx([scales[0] / 2**i for i in range(4)], rel=1e-12)
             assert levels[0] == Fraction(3, 100)
             assert levels[3] == levels[0] * growth(privacy) ** 3
@@ -258,9 +258,9 @@ class TestIncrements:
 
 def like(sample: np.ndarray, sigma: float) -> bool:
     """Whether a sample may well be normal with mean 0 and this deviation; notices 6 %."""
-    square, law = float(np.sum((sample / sigma) ** 2)), stats.chi2(len(sample))
+    square, distribution = float(np.sum((sample / sigma) ** 2)), stats.chi2(len(sample))
     shape = stats.kstest(sample, stats.norm(0, sigma).cdf).pvalue
-    return bool(min(2 * law.cdf(square), 2 * law.sf(square), shape) > 1e-9)
+    return bool(min(2 * distribution.cdf(square), 2 * distribution.sf(square), shape) > 1e-9)
 
 
 def unrelated_samples(first: np.ndarray, second: np.ndarray) -> bool:
@@ -372,7 +372,7 @@ class TestLattice:
         self, privacy: PrivacyDefinition
     ) -> None:
         for share, level in itertools.product(self.SHARES, self.LEVELS):
-            scale = law(level, 1.0, privacy).scale
+            scale = distribution(level, 1.0, privacy).scale
             u = shift(share, level, 1.0, privacy)
             assert mass_below(scale, -(u + 1), privacy) <= share
 
@@ -382,7 +382,7 @@ class TestLattice:
         # why the unit is needed: with u a whole number, equality is a rejection too
         broken = 0
         for whole, level in itertools.product(range(1, 6), self.LEVELS):
-            scale = law(level, 1.0, privacy).scale
+            scale = distribution(level, 1.0, privacy).scale
             share = (
                 0.5 * math.exp(-whole / scale) if privacy == PURE else stats.norm.sf(whole / scale)
             )

@@ -12,7 +12,7 @@ import pytest
 import dpnb
 from dpnb import Budget, Discovery, Integer, Schema, Table, Unit
 from dpnb.curator import Curator
-from dpnb.display.cards.discovery import law_sentence
+from dpnb.display.cards.discovery import detection_sentence
 from dpnb.errors import BudgetError, RequestError, SchemaError, SqlError
 from dpnb.privacy.loss import Picked
 from tests.kit.loaded import loaded_once  # noqa: F401
@@ -95,7 +95,7 @@ class TestWhatIsFound:
                 found = session.discover("country", rho=rho, delta="1e-8", confidence=1 - 1e-9)
                 assert not found.stored
                 for value, count in held.items():
-                    if count >= found.law.surely:
+                    if count >= found.detection.surely:
                         assert value in found.keys
                 assert set(found.keys) <= held.keys()
                 assert found.hidden_low <= len(held) - len(found.keys) <= found.hidden_high
@@ -171,7 +171,7 @@ class TestWhatIsFound:
             found = session.discover("country", rho="0.05")
         assert Discovery.from_dict(found.to_dict()) == found
         record = found.record()
-        assert record["noise"]["threshold"] == found.law.threshold.count
+        assert record["noise"]["threshold"] == found.detection.threshold.count
         assert record["guarantee"] == "unconditional"
         assert record["privacy_unit"].startswith("all rows of one customer_id")
 
@@ -195,7 +195,7 @@ class TestWhatIsFound:
             assert session.budget.spent == dpnb.PrivacyLoss.none()
             found = session.discover("country", rho="0.05")
             assert price.spent == found.spent
-            assert price.law == found.law
+            assert price.detection == found.detection
             assert session.price_discovery("country", rho="0.05").spent == dpnb.PrivacyLoss.none()
             assert not session.price_discovery("country", rho=1).affordable
             assert "Only rho" in repr(session.price_discovery("country", rho=1))
@@ -208,8 +208,8 @@ class TestWhatIsFound:
     def test_it_says_whose_values_it_speaks_of(self, frame):
         unit = Unit("customer_id", max_rows=20, max_groups=3)
         with dpnb.Session(table(frame, unit), budget=BUDGET) as session:
-            said = law_sentence(
-                session.price_discovery("country", rho="0.05", delta="1.0549e-8").law
+            said = detection_sentence(
+                session.price_discovery("country", rho="0.05", delta="1.0549e-8").detection
             )
         assert "different customer_id is found" in said
         assert (
@@ -382,7 +382,7 @@ class TestHowItLooks:
     def test_the_figure_says_from_when_a_value_is_found(self, found):
         ax = found.plot()
         assert ax.get_xlabel() == "rows of a value"
-        assert any(f"{found.law.surely:,}" in text.get_text() for text in ax.texts)
+        assert any(f"{found.detection.surely:,}" in text.get_text() for text in ax.texts)
 
     def test_many_values_are_shown_in_part(self):
         values = [f"v{i:03}" for i in range(60) for _ in range(500)]

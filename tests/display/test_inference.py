@@ -377,7 +377,7 @@ class TestWidget:
         with pytest.raises(dpnb.DpnbError, match=words):
             setattr(widget, name, value)
 
-    def test_its_state_holds_what_is_shown_and_no_law(self, groups):
+    def test_its_state_holds_what_is_shown_and_no_distribution(self, groups):
         state = json.dumps(groups.widget().get_state())
         assert "weights" not in state
         assert groups.ledger not in json.loads(state)["data"]
@@ -434,7 +434,7 @@ class TestAnswers:
     def worked_out(self, answer, **changes):
         """The same numbers with intervals alone, as those that were worked out have."""
         bare = [
-            replace(found, total=None, count=None, total_law=None, count_law=None)
+            replace(found, total=None, count=None, total_distribution=None, count_distribution=None)
             for found in answer.estimates
         ]
         return replace(answer, estimates=tuple(bare), **changes)

@@ -76,7 +76,7 @@ class TestComposition:
 
     def test_its_state_is_plain_data(self, widget, answer):
         state = json.dumps(widget.get_state())
-        assert "total_law" not in state
+        assert "total_distribution" not in state
         assert str(answer.remaining.rho) not in state
 
     def test_a_question_is_a_widget_too(self, answer):

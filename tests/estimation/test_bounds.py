@@ -11,7 +11,7 @@ from scipy import optimize
 from dpnb.errors import RequestError
 from dpnb.estimation.bounds import allowances, closed_form, guaranteed
 from dpnb.estimation.history import History, Row
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 
 H = np.array(
     [[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 1, 0],
@@ -20,7 +20,7 @@ H = np.array(
 X = np.array([10.0, 20, 20, 10])
 Y = [30.8, 30.3, 46.9, 20.2, 30.4, 68.9, 38.9, 9.5]
 B = (20.0, 10.0, 20.0, 10.0, 10.0, 40.0, 40.0, 10.0)
-LAPLACE = [Law("laplace", b) for b in B]
+LAPLACE = [NoiseDistribution("laplace", b) for b in B]
 QUERY = range(4), [1.0, 0.0, 1.0, 0.0]
 
 
@@ -54,17 +54,17 @@ def test_units_change_nothing(unit):
     ((low, high),) = guaranteed(plain, [QUERY], 0.2)
     query = QUERY[0], [unit * each for each in QUERY[1]]
     assert guaranteed(plain, [query], 0.2)[0] == pytest.approx((unit * low, unit * high), rel=1e-6)
-    laws = [Law("laplace", unit * b) for b in B]
-    history = History.of(unit * H, [unit * y for y in Y], laws)
+    distributions = [NoiseDistribution("laplace", unit * b) for b in B]
+    history = History.of(unit * H, [unit * y for y in Y], distributions)
     assert guaranteed(history, [QUERY], 0.2)[0] == pytest.approx((low, high), rel=1e-6)
 
 
 def test_allowances_add_up_to_the_failure_probability():
-    laws = [Law("laplace", 2.0), Law("gaussian", 3.0)] * 3
-    q = allowances(laws, 0.06)
-    assert [law.quantile(0.01) for law in laws] == pytest.approx(q)
-    assert allowances(laws, 0.06, [1.0] * 6) == pytest.approx([each + 0.5 for each in q])
-    many = allowances([Law("laplace", 1.0)] * 2000, 0.05, growing=True)
+    distributions = [NoiseDistribution("laplace", 2.0), NoiseDistribution("gaussian", 3.0)] * 3
+    q = allowances(distributions, 0.06)
+    assert [distribution.quantile(0.01) for distribution in distributions] == pytest.approx(q)
+    assert allowances(distributions, 0.06, [1.0] * 6) == pytest.approx([each + 0.5 for each in q])
+    many = allowances([NoiseDistribution("laplace", 1.0)] * 2000, 0.05, growing=True)
     assert 0.0499 < math.fsum(math.exp(-each) for each in many) < 0.05
 
 
@@ -92,7 +92,7 @@ def test_all_cells_are_covered_together(size):
 
 
 def test_cells_that_nothing_tells_apart():
-    history = History.of([[1, 1, 0]], [10.0], Law("laplace", 1.0))
+    history = History.of([[1, 1, 0]], [10.0], NoiseDistribution("laplace", 1.0))
     q = math.log(20)
     found = guaranteed(history, [([0], 1.0), ([0, 1], [1.0, 3.0]), ([2], 1.0)], 0.05)
     assert found[0] == pytest.approx((0.0, 10 + q), abs=1e-5)
@@ -102,7 +102,7 @@ def test_cells_that_nothing_tells_apart():
 
 
 def test_a_negative_coefficient_on_half_an_atom():
-    history = History.of([[1, 1]], [10.0], Law("laplace", 1.0))
+    history = History.of([[1, 1]], [10.0], NoiseDistribution("laplace", 1.0))
     assert guaranteed(history, [([0], -1.0)], 0.05) == [
         pytest.approx((-10 - math.log(20), 0), abs=1e-5)
     ]
@@ -113,13 +113,13 @@ def test_nothing_is_known_without_answers():
 
 
 def test_contradictions_raise_an_alarm():
-    history = History.of([[1.0], [1.0]], [0.0, 100.0], Law("laplace", 1.0))
+    history = History.of([[1.0], [1.0]], [0.0, 100.0], NoiseDistribution("laplace", 1.0))
     with pytest.raises(RequestError, match="contradict"):
         guaranteed(history, [([0], 1.0)], 0.05)
 
 
 def test_a_solver_that_gives_up_is_no_answer(monkeypatch):
-    history = History.of([[1.0]], [10.0], Law("laplace", 1.0))
+    history = History.of([[1.0]], [10.0], NoiseDistribution("laplace", 1.0))
     with monkeypatch.context() as given_up:
         given_up.setattr(optimize, "linprog", lambda **_: optimize.OptimizeResult(status=1))
         with pytest.raises(RequestError, match="bounds could not be computed") as refusal:
@@ -131,6 +131,6 @@ def test_a_solver_that_gives_up_is_no_answer(monkeypatch):
 
 def test_planned_rows_are_refused():
     history = History(1)
-    history.add(Row("a", [0], 1.0, 0.0, Law("laplace", 1.0), planned=True))
+    history.add(Row("a", [0], 1.0, 0.0, NoiseDistribution("laplace", 1.0), planned=True))
     with pytest.raises(RequestError):
         guaranteed(history, [([0], 1.0)], 0.05)

@@ -14,7 +14,7 @@ import dpnb.estimation.history as module
 from dpnb.errors import RequestError
 from dpnb.estimation.history import Consistency, History, Row
 from dpnb.estimation.joint import noise_variance
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 
 pytestmark = pytest.mark.fast
 
@@ -24,12 +24,12 @@ H = np.array(
 )  # fmt: skip
 Y = [30.8, 30.3, 46.9, 20.2, 30.4, 68.9, 38.9, 9.5]
 B = (20.0, 10.0, 20.0, 10.0, 10.0, 40.0, 40.0, 10.0)
-LAPLACE = [Law("laplace", b) for b in B]
-UNIT = Law("laplace", 1.0)
+LAPLACE = [NoiseDistribution("laplace", b) for b in B]
+UNIT = NoiseDistribution("laplace", 1.0)
 
 
-def row(name="a", index=(0,), value=1.0, answer=3.0, law=UNIT, **rest):
-    return Row(name, list(index), value, answer, law, **rest)
+def row(name="a", index=(0,), value=1.0, answer=3.0, distribution=UNIT, **rest):
+    return Row(name, list(index), value, answer, distribution, **rest)
 
 
 class TestRow:
@@ -53,10 +53,10 @@ class TestRow:
             {"value": float("nan")},
             {"answer": float("nan")},
             {"answer": float("inf")},
-            {"law": Law("laplace", 0.0)},
-            {"law": Law("gaussian", float("inf"))},
-            {"law": Law("cauchy", 1.0)},
-            {"law": 3.0},
+            {"distribution": NoiseDistribution("laplace", 0.0)},
+            {"distribution": NoiseDistribution("gaussian", float("inf"))},
+            {"distribution": NoiseDistribution("cauchy", 1.0)},
+            {"distribution": 3.0},
             {"granularity": -1.0},
             {"granularity": float("nan")},
         ],
@@ -70,7 +70,7 @@ class TestRow:
         for estimate in (
             history.estimate([0], 1.0),
             history.space.solve([0], 1.0),
-            history.estimate([0], 1.0).law(),
+            history.estimate([0], 1.0).distribution(),
         ):
             with pytest.raises(RequestError):
                 row(answer=estimate)
@@ -80,8 +80,10 @@ class TestRow:
     def test_lattice_noise_has_the_variance_of_its_lattice(self):
         p = math.exp(-1 / 0.7)
         wanted = 2 * p / (1 - p) ** 2
-        assert noise_variance(Law("laplace", 0.7), 1.0) == pytest.approx(wanted, rel=1e-12)
-        assert noise_variance(Law("laplace", 0.7)) == pytest.approx(0.98)
+        assert noise_variance(NoiseDistribution("laplace", 0.7), 1.0) == pytest.approx(
+            wanted, rel=1e-12
+        )
+        assert noise_variance(NoiseDistribution("laplace", 0.7)) == pytest.approx(0.98)
 
 
 class TestAdding:
@@ -129,7 +131,7 @@ class TestAdding:
         history = History.of(H, Y, LAPLACE)
         tried = history.copy()
         tried.add(row("new", (0,), planned=True))
-        before, after = (h.estimate([0], 1.0).law().sd for h in (history, tried))
+        before, after = (h.estimate([0], 1.0).distribution().sd for h in (history, tried))
         assert after < before
         assert len(history) == 8
 
@@ -159,7 +161,7 @@ class TestConsistency:
         assert not found.alarmed
 
     def test_gaussian_histories_have_chi_squares(self):
-        found = History.of(H, Y, [Law("gaussian", 10.0)] * 8).consistency()
+        found = History.of(H, Y, [NoiseDistribution("gaussian", 10.0)] * 8).consistency()
         assert found.threshold == pytest.approx(stats.chi2.ppf(0.999, 4))
 
     def test_the_statistic_has_its_expected_mean(self):

@@ -27,7 +27,7 @@ from dpnb.estimation.intervals import (
     ratio,
     shifted,
 )
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from tests.kit.power import coverage, shares
 
 Test = Callable[[object, float], bool]
@@ -35,9 +35,11 @@ FAMILIES = ("gaussian", "laplace")
 WRONG = (0.85, 1.15)
 
 
-def draw(rng: np.random.Generator, law: Law, shape: object, scale: float = 1.0) -> np.ndarray:
-    sample = rng.normal if law.family == "gaussian" else rng.laplace
-    return sample(0.0, law.scale * scale, shape)  # type: ignore[arg-type]
+def draw(
+    rng: np.random.Generator, distribution: NoiseDistribution, shape: object, scale: float = 1.0
+) -> np.ndarray:
+    sample = rng.normal if distribution.family == "gaussian" else rng.laplace
+    return sample(0.0, distribution.scale * scale, shape)  # type: ignore[arg-type]
 
 
 def exactly(weights: Sequence[float | str]) -> list[Fraction]:
@@ -45,10 +47,14 @@ def exactly(weights: Sequence[float | str]) -> list[Fraction]:
 
 
 def margin_of_error(
-    law: Law, alpha: float, groups: int, *weights: float | str, planned: bool = False
+    distribution: NoiseDistribution,
+    alpha: float,
+    groups: int,
+    *weights: float | str,
+    planned: bool = False,
 ) -> float:
     return combination_margin_of_error(
-        law, alpha, exactly(weights or (1, -1)), groups, planned=planned
+        distribution, alpha, exactly(weights or (1, -1)), groups, planned=planned
     )
 
 
@@ -67,27 +73,34 @@ class TestOracles:
         ],
     )
     def test_quantiles(self, level: float, quantile: float) -> None:
-        assert Law("gaussian", 1.0).quantile(1 - level) == pytest.approx(quantile, rel=1e-9)
+        assert NoiseDistribution("gaussian", 1.0).quantile(1 - level) == pytest.approx(
+            quantile, rel=1e-9
+        )
 
     @pytest.mark.parametrize(
         ("weights", "half"), [((1, -10), 44.0447125596), ((1, 1, -2), 10.73516486)]
     )
     def test_weighted_counts(self, weights: tuple[int, ...], half: float) -> None:
-        law = Law("gaussian", math.sqrt(5))
-        found = margin_of_error(law, 0.05, 9, *weights, planned=True)
+        distribution = NoiseDistribution("gaussian", math.sqrt(5))
+        found = margin_of_error(distribution, 0.05, 9, *weights, planned=True)
         assert found == pytest.approx(half, rel=1e-9)
 
     def test_weighted_counts_around_their_centre(self) -> None:
-        half = margin_of_error(Law("gaussian", math.sqrt(5)), 0.05, 9, 1, -10, planned=True)
+        half = margin_of_error(
+            NoiseDistribution("gaussian", math.sqrt(5)), 0.05, 9, 1, -10, planned=True
+        )
         centre = 7624.085314090087
         assert (centre - half, centre + half) == pytest.approx(
             (7580.04060153057, 7668.130026649605), rel=1e-9
         )
 
     def test_boxes_of_weighted_averages(self) -> None:
-        laws = Law("gaussian", math.sqrt(10)), Law("gaussian", math.sqrt(0.1))
+        distributions = (
+            NoiseDistribution("gaussian", math.sqrt(10)),
+            NoiseDistribution("gaussian", math.sqrt(0.1)),
+        )
         groups = [(2600, 600), (2100, 400), (1000, 100)]
-        boxes = [mean_in_box(s, c, *laws, 0.05 / 3) for s, c in groups]
+        boxes = [mean_in_box(s, c, *distributions, 0.05 / 3) for s, c in groups]
         found = combined(boxes, (1, 1, -2), -1.5)
         assert found == pytest.approx((-12.304834034673158, -11.533879898661782), rel=1e-9)
 
@@ -100,9 +113,12 @@ class TestOracles:
         ids=["plain", "centred"],
     )
     def test_fiellers_difference(self, middle: int, scale: float, expected: Pair) -> None:
-        laws = Law("gaussian", scale), Law("gaussian", math.sqrt(0.1))
+        distributions = (
+            NoiseDistribution("gaussian", scale),
+            NoiseDistribution("gaussian", math.sqrt(0.1)),
+        )
         ends = [
-            mean_around_zero(s - middle * c, c, *laws, 10.0 - middle, 0.025)
+            mean_around_zero(s - middle * c, c, *distributions, 10.0 - middle, 0.025)
             for s, c in ((2600, 600), (2100, 400))
         ]
         assert combined(ends, (1, -1)) == pytest.approx(expected, rel=1e-9)
@@ -180,9 +196,12 @@ class TestOracles:
         groups: list[tuple[float, float]],
         expected: tuple[float, float],
     ) -> None:
-        total_law = Law("gaussian", reach / math.sqrt(rho))
-        count_law = Law("gaussian", 1 / math.sqrt(rho))
-        ends = [mean_in_box(s, c, total_law, count_law, 0.05 / len(groups)) for s, c in groups]
+        total_distribution = NoiseDistribution("gaussian", reach / math.sqrt(rho))
+        count_distribution = NoiseDistribution("gaussian", 1 / math.sqrt(rho))
+        ends = [
+            mean_in_box(s, c, total_distribution, count_distribution, 0.05 / len(groups))
+            for s, c in groups
+        ]
         found = combined(ends, (1, -1)[: len(ends)])
         assert found == pytest.approx(expected, rel=1e-9)
 
@@ -196,8 +215,10 @@ class TestOracles:
     def test_fiellers_interval(
         self, total: float, count: float, expected: tuple[float, float]
     ) -> None:
-        total_law, count_law = (Law("gaussian", x) for x in (math.sqrt(10), math.sqrt(0.1)))
-        found = mean_around_zero(total, count, total_law, count_law, 10.0, 0.025)
+        total_distribution, count_distribution = (
+            NoiseDistribution("gaussian", x) for x in (math.sqrt(10), math.sqrt(0.1))
+        )
+        found = mean_around_zero(total, count, total_distribution, count_distribution, 10.0, 0.025)
         assert found == pytest.approx(expected, rel=1e-9)
 
     @pytest.mark.parametrize(
@@ -210,17 +231,23 @@ class TestOracles:
     def test_fiellers_interval_of_a_centred_sum(
         self, total: float, count: float, expected: tuple[float, float]
     ) -> None:
-        total_law, count_law = (Law("gaussian", x) for x in (math.sqrt(2.5), math.sqrt(0.1)))
-        low, high = mean_around_zero(total - 5 * count, count, total_law, count_law, 5.0, 0.025)
+        total_distribution, count_distribution = (
+            NoiseDistribution("gaussian", x) for x in (math.sqrt(2.5), math.sqrt(0.1))
+        )
+        low, high = mean_around_zero(
+            total - 5 * count, count, total_distribution, count_distribution, 5.0, 0.025
+        )
         assert (5 + low, 5 + high) == pytest.approx(expected, rel=1e-9)
 
     def test_margins_of_error_of_counts(self) -> None:
-        law = Law("gaussian", math.sqrt(5))
-        low, high = around(100.0, law, 0.05)
+        distribution = NoiseDistribution("gaussian", math.sqrt(5))
+        low, high = around(100.0, distribution, 0.05)
         assert (high - low) / 2 == pytest.approx(4.38261270288, rel=1e-9)
         assert (high + low) / 2 == pytest.approx(100)
-        assert margin_of_error(law, 0.05, 20, planned=True) == pytest.approx(6.198, abs=1e-3)
-        assert margin_of_error(law, 0.05, 20) == pytest.approx(11.21, abs=5e-3)
+        assert margin_of_error(distribution, 0.05, 20, planned=True) == pytest.approx(
+            6.198, abs=1e-3
+        )
+        assert margin_of_error(distribution, 0.05, 20) == pytest.approx(11.21, abs=5e-3)
 
 
 class TestMeanInterval:
@@ -229,8 +256,8 @@ class TestMeanInterval:
     def test_a_count_within_its_own_noise_of_zero_gives_the_bounds(
         self, family: str, count: float
     ) -> None:
-        laws = Law(family, 2.0), Law(family, 3.1)  # type: ignore[arg-type]
-        assert mean_around_zero(3.0, count, *laws, 7.0, 0.05) == (-7.0, 7.0)
+        distributions = NoiseDistribution(family, 2.0), NoiseDistribution(family, 3.1)  # type: ignore[arg-type]
+        assert mean_around_zero(3.0, count, *distributions, 7.0, 0.05) == (-7.0, 7.0)
 
     @given(
         st.floats(-1e4, 1e4),
@@ -243,8 +270,8 @@ class TestMeanInterval:
     def test_lies_within_the_bounds(
         self, total: float, count: float, a: float, b: float, alpha: float, family: str
     ) -> None:
-        laws = Law(family, a), Law(family, b)  # type: ignore[arg-type]
-        low, high = mean_around_zero(total, count, *laws, 5.0, alpha)
+        distributions = NoiseDistribution(family, a), NoiseDistribution(family, b)  # type: ignore[arg-type]
+        low, high = mean_around_zero(total, count, *distributions, 5.0, alpha)
         assert -5.0 <= low < high <= 5.0
 
     @given(
@@ -257,9 +284,9 @@ class TestMeanInterval:
     def test_mirrors_with_the_sign_of_the_sum(
         self, total: float, count: float, a: float, b: float, family: str
     ) -> None:
-        laws = Law(family, a), Law(family, b)  # type: ignore[arg-type]
-        low, high = mean_around_zero(total, count, *laws, 5.0, 0.05)
-        mirrored = mean_around_zero(-total, count, *laws, 5.0, 0.05)
+        distributions = NoiseDistribution(family, a), NoiseDistribution(family, b)  # type: ignore[arg-type]
+        low, high = mean_around_zero(total, count, *distributions, 5.0, 0.05)
+        mirrored = mean_around_zero(-total, count, *distributions, 5.0, 0.05)
         assert mirrored == pytest.approx((-high, -low), rel=1e-6, abs=1e-9)
         assert low - 1e-9 <= total / count <= high + 1e-9
 
@@ -267,12 +294,19 @@ class TestMeanInterval:
     def test_its_ends_are_where_the_noise_quantile_is_reached(self, family: str) -> None:
         from dpnb.privacy.calibrate import sum_quantile
 
-        total_law, count_law = Law(family, 3.0), Law(family, 2.0)  # type: ignore[arg-type]
+        total_distribution, count_distribution = (
+            NoiseDistribution(family, 3.0),
+            NoiseDistribution(family, 2.0),
+        )  # type: ignore[arg-type]
         for total, count in ((0.0, 40.0), (55.0, 60.0), (-20.0, 30.0)):
-            for end in mean_around_zero(total, count, total_law, count_law, 5.0, 0.1):
-                spread = Law(count_law.family, count_law.scale * abs(end))
+            for end in mean_around_zero(
+                total, count, total_distribution, count_distribution, 5.0, 0.1
+            ):
+                spread = NoiseDistribution(
+                    count_distribution.family, count_distribution.scale * abs(end)
+                )
                 assert abs(total - end * count) == pytest.approx(
-                    sum_quantile(total_law, spread, 0.1), rel=1e-8
+                    sum_quantile(total_distribution, spread, 0.1), rel=1e-8
                 )
 
 
@@ -287,27 +321,29 @@ class TestRangeQuantile:
 
     @pytest.mark.parametrize("alpha", [0.5, 0.05, 1e-3, 1e-9, 1e-14])
     def test_of_two_groups_is_the_quantile_of_a_difference(self, alpha: float) -> None:
-        expected = math.sqrt(2) * Law("gaussian", 1.0).quantile(alpha)
+        expected = math.sqrt(2) * NoiseDistribution("gaussian", 1.0).quantile(alpha)
         assert range_quantile(alpha, 2) == pytest.approx(expected, rel=1e-9)
 
     @pytest.mark.parametrize("groups", [3, 20, 500, 10_000])
     @pytest.mark.parametrize("alpha", [0.05, 1e-6, 1e-12])
     def test_lies_between_one_pair_and_all_pairs(self, groups: int, alpha: float) -> None:
         def pair(a: float) -> float:
-            return math.sqrt(2) * Law("gaussian", 1.0).quantile(a)
+            return math.sqrt(2) * NoiseDistribution("gaussian", 1.0).quantile(a)
 
         pairs = groups * (groups - 1) / 2
         assert pair(alpha) < range_quantile(alpha, groups) <= pair(alpha / pairs)
 
     def test_a_narrower_promise_for_one_pair_than_for_all(self) -> None:
         for family, groups in itertools.product(FAMILIES, (3, 20)):
-            law = Law(family, 2.0)  # type: ignore[arg-type]
-            planned, picked = (margin_of_error(law, 0.05, groups, planned=p) for p in (True, False))
+            distribution = NoiseDistribution(family, 2.0)  # type: ignore[arg-type]
+            planned, picked = (
+                margin_of_error(distribution, 0.05, groups, planned=p) for p in (True, False)
+            )
             assert planned < picked
         for family in FAMILIES:
-            law = Law(family, 2.0)  # type: ignore[arg-type]
-            assert margin_of_error(law, 0.05, 2) == pytest.approx(
-                margin_of_error(law, 0.05, 2, planned=True)
+            distribution = NoiseDistribution(family, 2.0)  # type: ignore[arg-type]
+            assert margin_of_error(distribution, 0.05, 2) == pytest.approx(
+                margin_of_error(distribution, 0.05, 2, planned=True)
             )
 
 
@@ -388,45 +424,49 @@ class TestCombinations:
     @pytest.mark.parametrize("family", FAMILIES)
     @pytest.mark.parametrize("weight", [0.25, 3, 1e9])
     def test_a_weight_scales_the_interval_of_a_pair(self, family: str, weight: float) -> None:
-        law = Law(family, 2.0)  # type: ignore[arg-type]
+        distribution = NoiseDistribution(family, 2.0)  # type: ignore[arg-type]
         for planned in (True, False):
-            one = margin_of_error(law, 0.05, 7, planned=planned)
-            scaled = margin_of_error(law, 0.05, 7, weight, -weight, planned=planned)
+            one = margin_of_error(distribution, 0.05, 7, planned=planned)
+            scaled = margin_of_error(distribution, 0.05, 7, weight, -weight, planned=planned)
             assert scaled == pytest.approx(weight * one, rel=1e-9)
 
     @pytest.mark.parametrize("family", FAMILIES)
     def test_decimal_weights_that_cancel_are_a_contrast(self, family: str) -> None:
-        law = Law(family, 2.0)  # type: ignore[arg-type]
+        distribution = NoiseDistribution(family, 2.0)  # type: ignore[arg-type]
         assert 0.1 + 0.2 - 0.3 != 0
-        found = margin_of_error(law, 0.05, 7, 0.1, 0.2, -0.3)
-        assert found == pytest.approx(0.3 * margin_of_error(law, 0.05, 7), rel=1e-12)
-        assert margin_of_error(law, 0.05, 7, 0.1, 0.2, -0.300001) > found * 1.01
+        found = margin_of_error(distribution, 0.05, 7, 0.1, 0.2, -0.3)
+        assert found == pytest.approx(0.3 * margin_of_error(distribution, 0.05, 7), rel=1e-12)
+        assert margin_of_error(distribution, 0.05, 7, 0.1, 0.2, -0.300001) > found * 1.01
 
     @pytest.mark.parametrize("family", FAMILIES)
     def test_one_group_has_its_own_interval(self, family: str) -> None:
-        law = Law(family, 2.0)  # type: ignore[arg-type]
+        distribution = NoiseDistribution(family, 2.0)  # type: ignore[arg-type]
         for planned, alpha in ((True, 0.05), (False, 0.05 / 7)):
-            found = margin_of_error(law, 0.05, 7, -3, planned=planned)
-            assert found == pytest.approx(3 * law.quantile(alpha), rel=1e-9)
+            found = margin_of_error(distribution, 0.05, 7, -3, planned=planned)
+            assert found == pytest.approx(3 * distribution.quantile(alpha), rel=1e-9)
 
     @pytest.mark.parametrize("groups", [2, 3, 10])
     def test_a_pair_that_was_picked_has_the_range_of_all_groups(self, groups: int) -> None:
-        half = margin_of_error(Law("gaussian", 3.0), 0.05, groups)
+        half = margin_of_error(NoiseDistribution("gaussian", 3.0), 0.05, groups)
         tail = stats.studentized_range.sf(half / 3, groups, np.inf)
         assert tail == pytest.approx(0.05, rel=1e-6)
 
     def test_two_laplace_noises_are_exact_and_more_are_bounded(self) -> None:
         from dpnb.privacy.calibrate import sum_quantile
 
-        law = Law("laplace", 2.0)
-        two = margin_of_error(law, 0.05, 9, 1, -3, planned=True)
-        assert two == pytest.approx(sum_quantile(law, Law("laplace", 6.0), 0.05))
+        distribution = NoiseDistribution("laplace", 2.0)
+        two = margin_of_error(distribution, 0.05, 9, 1, -3, planned=True)
+        assert two == pytest.approx(
+            sum_quantile(distribution, NoiseDistribution("laplace", 6.0), 0.05)
+        )
         union = 2.0 * 3 * math.log(3 / 0.05)
-        three = margin_of_error(law, 0.05, 9, 1, 1, 1, planned=True)
+        three = margin_of_error(distribution, 0.05, 9, 1, 1, 1, planned=True)
         assert two / 10**0.5 * 3**0.5 < three < union
-        tiny = margin_of_error(law, 0.05, 9, 1, 1, 1e-9, planned=True)
+        tiny = margin_of_error(distribution, 0.05, 9, 1, 1, 1e-9, planned=True)
         assert (
-            margin_of_error(law, 0.05, 9, 1, 1, planned=True) < tiny < 2.0 * 2 * math.log(3 / 0.05)
+            margin_of_error(distribution, 0.05, 9, 1, 1, planned=True)
+            < tiny
+            < 2.0 * 2 * math.log(3 / 0.05)
         )
 
 
@@ -438,11 +478,11 @@ class TestCoverage:
     def test_one_value_exactly(
         self, family: str, confidence: float, equals: Test, size: Callable[[int], int]
     ) -> None:
-        law = Law(family, 3.0)  # type: ignore[arg-type]
-        errors = draw(np.random.default_rng(1), law, size(self.COUNT))
+        distribution = NoiseDistribution(family, 3.0)  # type: ignore[arg-type]
+        errors = draw(np.random.default_rng(1), distribution, size(self.COUNT))
 
         def hits(scale: float) -> np.ndarray:
-            ends = [around(error * scale, law, 1 - confidence) for error in errors]
+            ends = [around(error * scale, distribution, 1 - confidence) for error in errors]
             return np.array([low <= 0 <= high for low, high in ends])
 
         assert equals(hits(1.0), confidence)
@@ -453,10 +493,10 @@ class TestCoverage:
     def test_the_difference_of_a_planned_pair_exactly(
         self, family: str, confidence: float, equals: Test, size: Callable[[int], int]
     ) -> None:
-        law = Law(family, 3.0)  # type: ignore[arg-type]
-        errors = draw(np.random.default_rng(2), law, (2, size(self.COUNT)))
+        distribution = NoiseDistribution(family, 3.0)  # type: ignore[arg-type]
+        errors = draw(np.random.default_rng(2), distribution, (2, size(self.COUNT)))
         difference = abs(errors[0] - errors[1])
-        half = margin_of_error(law, 1 - confidence, 9, planned=True)
+        half = margin_of_error(distribution, 1 - confidence, 9, planned=True)
         assert equals(difference <= half, confidence)
         for wrong in WRONG:
             assert not equals(difference * wrong <= half, confidence)
@@ -465,12 +505,12 @@ class TestCoverage:
         self, family: str, equals: Test, reaches: Test, size: Callable[[int], int]
     ) -> None:
         # 20 groups, all equal in truth; the analyst picks the largest against the smallest
-        law, groups = Law(family, 3.0), 20  # type: ignore[arg-type]
-        shown = draw(np.random.default_rng(3), law, (size(self.COUNT), groups))
+        distribution, groups = NoiseDistribution(family, 3.0), 20  # type: ignore[arg-type]
+        shown = draw(np.random.default_rng(3), distribution, (size(self.COUNT), groups))
         spread = shown.max(axis=1) - shown.min(axis=1)
-        half = margin_of_error(law, 0.05, groups)
+        half = margin_of_error(distribution, 0.05, groups)
         assert reaches(spread <= half, 0.95)
-        naive = np.mean(spread <= margin_of_error(law, 0.05, groups, planned=True))
+        naive = np.mean(spread <= margin_of_error(distribution, 0.05, groups, planned=True))
         if family == "gaussian":
             assert equals(spread <= half, 0.95)
             for wrong in WRONG:
@@ -489,10 +529,10 @@ class TestCoverage:
         reaches: Test,
         size: Callable[[int], int],
     ) -> None:
-        law = Law(family, 3.0)  # type: ignore[arg-type]
-        errors = draw(np.random.default_rng(5), law, (size(self.COUNT), len(weights)))
+        distribution = NoiseDistribution(family, 3.0)  # type: ignore[arg-type]
+        errors = draw(np.random.default_rng(5), distribution, (size(self.COUNT), len(weights)))
         missed_by = abs(errors @ np.array(weights))
-        half = margin_of_error(law, 1 - confidence, 9, *weights, planned=True)
+        half = margin_of_error(distribution, 1 - confidence, 9, *weights, planned=True)
         if family == "gaussian" or len(weights) <= 2:
             assert equals(missed_by <= half, confidence)
             for wrong in WRONG:
@@ -505,8 +545,10 @@ class TestCoverage:
         self, family: str, equals: Test, reaches: Test, size: Callable[[int], int]
     ) -> None:
         # ten groups; the analyst picks, among several kinds of contrasts, the one that is most wrong
-        law, groups = Law(family, 3.0), 10  # type: ignore[arg-type]
-        shown = np.sort(draw(np.random.default_rng(6), law, (size(self.COUNT), groups)), axis=1)
+        distribution, groups = NoiseDistribution(family, 3.0), 10  # type: ignore[arg-type]
+        shown = np.sort(
+            draw(np.random.default_rng(6), distribution, (size(self.COUNT), groups)), axis=1
+        )
         kinds = [(1, -1), ("0.5", "0.5", -1), (3, -1, -2), (1, 1, -1, -1)]
         share = np.zeros(len(shown))
         for weights in kinds:
@@ -514,7 +556,7 @@ class TestCoverage:
             above = (numbers > 0).sum()
             low, high = shown[:, : len(numbers) - above], shown[:, ::-1][:, :above]
             worst = high @ -np.sort(-numbers[:above]) + low @ np.sort(numbers[above:])
-            half = margin_of_error(law, 0.05, groups, *weights)
+            half = margin_of_error(distribution, 0.05, groups, *weights)
             share = np.maximum(share, worst / half)
         assert reaches(share <= 1, 0.95)
         if family == "gaussian":
@@ -526,25 +568,26 @@ class TestCoverage:
         self, family: str, reaches: Test, size: Callable[[int], int]
     ) -> None:
         # the most wrong group against a constant, and the most wrong sums of two and three
-        law, groups = Law(family, 3.0), 10  # type: ignore[arg-type]
-        shown = draw(np.random.default_rng(7), law, (size(self.COUNT), groups))
+        distribution, groups = NoiseDistribution(family, 3.0), 10  # type: ignore[arg-type]
+        shown = draw(np.random.default_rng(7), distribution, (size(self.COUNT), groups))
         sizes = -np.sort(-abs(shown), axis=1)
         share = np.maximum.reduce(
             [
-                sizes[:, :number].sum(axis=1) / margin_of_error(law, 0.05, groups, *[1] * number)
+                sizes[:, :number].sum(axis=1)
+                / margin_of_error(distribution, 0.05, groups, *[1] * number)
                 for number in (1, 2, 3)
             ]
         )
         assert reaches(share <= 1, 0.95)
         assert not reaches(share * 1.15 <= 1, 0.95)
-        unadjusted = margin_of_error(law, 0.05, groups, 1, planned=True)
+        unadjusted = margin_of_error(distribution, 0.05, groups, 1, planned=True)
         assert np.mean(sizes[:, 0] <= unadjusted) == pytest.approx(0.95**groups, abs=0.03)
 
 
 MEANS = [(10, 10), (20, 20), (37, 22_379), (100, 100)]
 
 
-def tail(one: Law, other: Law, x: float) -> float:
+def tail(one: NoiseDistribution, other: NoiseDistribution, x: float) -> float:
     """How often the sum of two noises is farther than x from 0."""
     a, b = one.scale, other.scale
     if one.family == "gaussian":
@@ -563,27 +606,34 @@ class TestMeanCoverage:
     that is looked at there, and needs no sample.
     """
 
-    def laws(self, family: str) -> tuple[Law, Law]:
+    def distributions(self, family: str) -> tuple[NoiseDistribution, NoiseDistribution]:
         if family == "gaussian":
             scale = 1 / math.sqrt(0.1)
-            return Law("gaussian", scale / 2), Law("gaussian", scale)
-        return Law("laplace", 1.0), Law("laplace", 2.0)
+            return NoiseDistribution("gaussian", scale / 2), NoiseDistribution("gaussian", scale)
+        return NoiseDistribution("laplace", 1.0), NoiseDistribution("laplace", 2.0)
 
     def ends(
         self, family: str, rows: int, mean: float, alpha: float, wider: float = 1.0
     ) -> list[Pair]:
         """Intervals where noise that is ``wider`` than it says reaches its quantile, either way."""
-        total_law, count_law = self.laws(family)
+        total_distribution, count_distribution = self.distributions(family)
         centred = mean - 0.5
-        share = Law(count_law.family, count_law.scale * abs(centred))
+        share = NoiseDistribution(
+            count_distribution.family, count_distribution.scale * abs(centred)
+        )
         far = wider * optimize.brentq(
-            lambda x: tail(total_law, share, x) - alpha, 0, 99 * total_law.scale, xtol=1e-14
+            lambda x: tail(total_distribution, share, x) - alpha,
+            0,
+            99 * total_distribution.scale,
+            xtol=1e-14,
         )
         found = []
         for noise in (-1.5, -0.4, 0.0, 0.6, 2.0):
-            count = rows + noise * count_law.scale
+            count = rows + noise * count_distribution.scale
             for total in (centred * count - far, centred * count + far):
-                low, high = mean_around_zero(total, count, total_law, count_law, 0.5, alpha)
+                low, high = mean_around_zero(
+                    total, count, total_distribution, count_distribution, 0.5, alpha
+                )
                 found.append((0.5 + low, 0.5 + high))
         return found
 
@@ -606,14 +656,15 @@ class TestMeanCoverage:
 
     def test_as_often_as_is_looked_at(self, equals: Test, size: Callable[[int], int]) -> None:
         """A sample of released values; must find noise that is 30 % off."""
-        laws, rng = self.laws("gaussian"), np.random.default_rng(100)
+        distributions, rng = self.distributions("gaussian"), np.random.default_rng(100)
         count = size(shares(0.8, coverage(0.8, 1 / 1.3)))
 
         def hits(wrong: float) -> np.ndarray:
-            totals = 100 * (0.3 - 0.5) + draw(rng, laws[0], count, wrong)
-            counts = 100 + draw(rng, laws[1], count, wrong)
+            totals = 100 * (0.3 - 0.5) + draw(rng, distributions[0], count, wrong)
+            counts = 100 + draw(rng, distributions[1], count, wrong)
             ends = [
-                mean_around_zero(s, c, *laws, 0.5, 0.2) for s, c in zip(totals, counts, strict=True)
+                mean_around_zero(s, c, *distributions, 0.5, 0.2)
+                for s, c in zip(totals, counts, strict=True)
             ]
             return np.array([low <= 0.3 - 0.5 <= high for low, high in ends])
 
@@ -638,17 +689,21 @@ class TestMeanCoverage:
         self, rows: tuple[int, int], reaches: Test, size: Callable[[int], int]
     ) -> None:
         count, scale = size(6_000), 1 / math.sqrt(0.1)
-        laws = Law("gaussian", scale), Law("gaussian", scale)
+        distributions = NoiseDistribution("gaussian", scale), NoiseDistribution("gaussian", scale)
         rng = np.random.default_rng(7)
         covered, box_width, tight_width = [], [], []
         for n, mean in zip(rows, (0.3, 0.8), strict=True):
-            totals = n * mean + draw(rng, laws[0], count)
-            counts = n + draw(rng, laws[1], count)
-            boxes = [mean_in_box(s, c, *laws, 0.05) for s, c in zip(totals, counts, strict=True)]
+            totals = n * mean + draw(rng, distributions[0], count)
+            counts = n + draw(rng, distributions[1], count)
+            boxes = [
+                mean_in_box(s, c, *distributions, 0.05) for s, c in zip(totals, counts, strict=True)
+            ]
             covered.append(np.array([low <= mean <= high for low, high in boxes]))
             box_width.append(np.median([high - low for low, high in boxes]))
             tight = [
-                mean_around_zero(s - c / 2, c, self.laws("gaussian")[0], laws[1], 0.5, 0.05)
+                mean_around_zero(
+                    s - c / 2, c, self.distributions("gaussian")[0], distributions[1], 0.5, 0.05
+                )
                 for s, c in zip(totals, counts, strict=True)
             ]
             tight_width.append(np.median([high - low for low, high in tight]))

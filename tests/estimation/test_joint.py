@@ -16,7 +16,7 @@ from dpnb.estimation.history import History, Row
 from dpnb.estimation.joint import Joint, noise_variance, nonnegative, simulated, snapped
 from dpnb.estimation.mixed import ratio
 from dpnb.estimation.scheffe import factor
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 
 LONG = os.environ.get("DPNB_LONG") == "1"
 H = np.array(
@@ -25,16 +25,18 @@ H = np.array(
 )  # fmt: skip
 Y = [30.8, 30.3, 46.9, 20.2, 30.4, 68.9, 38.9, 9.5]
 B = (20.0, 10.0, 20.0, 10.0, 10.0, 40.0, 40.0, 10.0)
-LAPLACE = [Law("laplace", b) for b in B]
-MIXED = [Law("laplace" if i % 2 == 0 else "gaussian", s)
+LAPLACE = [NoiseDistribution("laplace", b) for b in B]
+MIXED = [NoiseDistribution("laplace" if i % 2 == 0 else "gaussian", s)
          for i, s in enumerate((20.0, 12.0, 20.0, 12.0, 10.0, 30.0, 40.0, 12.0))]  # fmt: skip
-GAUSSIAN = [Law("gaussian", s) for s in (20.0, 12.0, 25.0, 12.0, 10.0, 30.0, 35.0, 12.0)]
+GAUSSIAN = [
+    NoiseDistribution("gaussian", s) for s in (20.0, 12.0, 25.0, 12.0, 10.0, 30.0, 35.0, 12.0)
+]
 Q = range(4), [1, 0, 1, 0]
 HALF = {"rel": 1e-6, "abs": 0}
 
 
-def joint(laws, *queries):
-    history = History.of(H, Y, laws)
+def joint(distributions, *queries):
+    history = History.of(H, Y, distributions)
     return history.joint([history.row(query) for query in queries] or [Q])
 
 
@@ -76,7 +78,7 @@ class TestWorkedExample:
     def test_other_queries(self, query, estimate, variance, half):
         found = joint(LAPLACE, query)
         assert found.estimates[0] == pytest.approx(estimate, rel=1e-8)
-        assert found.law().sd ** 2 == pytest.approx(variance, rel=1e-8)
+        assert found.distribution().sd ** 2 == pytest.approx(variance, rel=1e-8)
         assert found.margin_of_error(0, 0.05) == pytest.approx(half, **HALF)
 
     def test_covariance(self):
@@ -86,12 +88,12 @@ class TestWorkedExample:
 
     def test_mixed_noises(self):
         found = joint(MIXED)
-        law = found.law()
+        distribution = found.distribution()
         assert found.estimates[0] == pytest.approx(44.44936247722, rel=1e-8)
-        assert law.sd**2 == pytest.approx(287.3052418378, rel=1e-8)
+        assert distribution.sd**2 == pytest.approx(287.3052418378, rel=1e-8)
         wanted = [3.856399171611, 0.7351597345717, 4.206273714638, 2.325834618873]
-        assert sorted(law.scales) == pytest.approx(sorted(wanted), rel=1e-8)
-        assert law.variance == pytest.approx(210.2762025519, rel=1e-8)
+        assert sorted(distribution.scales) == pytest.approx(sorted(wanted), rel=1e-8)
+        assert distribution.variance == pytest.approx(210.2762025519, rel=1e-8)
         halves = [found.margin_of_error(0, alpha) for alpha in (0.2, 0.05, 0.01)]
         assert halves == pytest.approx([21.62608217757, 33.2958146836, 44.16341318524], **HALF)
         assert found.probability(0, ">", 0) == pytest.approx(0.9952258127436, abs=1e-8)
@@ -99,17 +101,17 @@ class TestWorkedExample:
 
     def test_gaussian_noises_make_one_term(self):
         found = joint(GAUSSIAN)
-        assert found.law().scales == ()
+        assert found.distribution().scales == ()
         assert found.estimates[0] == pytest.approx(44.491208563536, rel=1e-8)
-        assert found.law().sd == pytest.approx(15.180542654323, rel=1e-8)
+        assert found.distribution().sd == pytest.approx(15.180542654323, rel=1e-8)
         assert found.margin_of_error(0, 0.05) == pytest.approx(29.753316868247, rel=1e-8)
 
     @pytest.mark.parametrize(
         ("query", "half"), [([1, 0, -1], 5.416097), ([1, 1, 0], 2.674370), ([2, 3, 1], 4.113003)]
     )
     def test_dependent_rows(self, query, half):
-        laws = [Law("laplace", b) for b in (1.0, 2.0, 1.0)]
-        history = History.of([[1, 1, 0], [0, 1, 1], [1, 2, 1]], [12.5, 17, 30], laws)
+        distributions = [NoiseDistribution("laplace", b) for b in (1.0, 2.0, 1.0)]
+        history = History.of([[1, 1, 0], [0, 1, 1], [1, 2, 1]], [12.5, 17, 30], distributions)
         assert history.estimate(range(3), query).margin_of_error(0, 0.05) == pytest.approx(
             half, **HALF
         )
@@ -125,16 +127,18 @@ class TestWorkedExample:
         found = Joint.from_dict(self.one.to_dict())
         assert (found.estimates == self.one.estimates).all()
         assert (found.weights == self.one.weights).all()
-        assert (found.laws, found.granularities, found.names) == (
-            self.one.laws, self.one.granularities, self.one.names,
+        assert (found.distributions, found.granularities, found.names) == (
+            self.one.distributions, self.one.granularities, self.one.names,
         )  # fmt: skip
 
     def test_combinations(self):
         found = joint(LAPLACE, [1, 0, 0, 0], [0, 1, 0, 0])
         for combination in ({0: 1.0, 1: -1.0}, [1.0, -1.0], np.array([1.0, -1.0])):
-            assert found.law(combination).sd ** 2 == pytest.approx(701.5384615385, rel=1e-8)
+            assert found.distribution(combination).sd ** 2 == pytest.approx(
+                701.5384615385, rel=1e-8
+            )
             assert found.estimate(combination) == pytest.approx(14.8153846154, rel=1e-8)
-        assert found.law(0).sd ** 2 == pytest.approx(455.3846153846, rel=1e-8)
+        assert found.distribution(0).sd ** 2 == pytest.approx(455.3846153846, rel=1e-8)
 
     def test_planned_answers_leave_the_widths(self):
         history = History.of(H[:-1], Y[:-1], LAPLACE[:-1])
@@ -158,10 +162,10 @@ class TestRefusals:
             lambda j: j.between(0, 5, 4),
             lambda j: j.probability(0, "=", 4),
             lambda j: j.confidence(0, -1.0),
-            lambda j: j.law(),
-            lambda j: j.law([1.0]),
-            lambda j: j.law({5: 1.0}),
-            lambda j: j.law([1.0, math.nan]),
+            lambda j: j.distribution(),
+            lambda j: j.distribution([1.0]),
+            lambda j: j.distribution({5: 1.0}),
+            lambda j: j.distribution([1.0, math.nan]),
             lambda j: j.slope([1.0, 1.0]),
             lambda j: j.slope([1.0]),
             lambda j: j.bonferroni(0, 0.05, 0),
@@ -172,12 +176,12 @@ class TestRefusals:
             ask(self.two)
 
     def test_a_lattice_much_coarser_than_the_noise(self):
-        law = Law("laplace", 0.001)
+        distribution = NoiseDistribution("laplace", 0.001)
         with pytest.raises(RequestError, match="much smaller than the step") as refusal:
-            noise_variance(law, 1.0)
+            noise_variance(distribution, 1.0)
         assert refusal.value.hint == "Use a finer lattice."
         # 2 g^2 p / (1 - p)^2 with p = exp(-100)
-        assert noise_variance(law, 0.1) == pytest.approx(0.02 * math.exp(-100))
+        assert noise_variance(distribution, 0.1) == pytest.approx(0.02 * math.exp(-100))
 
 
 class TestSnapping:
@@ -202,7 +206,7 @@ class TestSnapping:
     def test_coverage_stays(self):
         rng = np.random.default_rng(2)
         noise = rng.laplace(scale=3, size=20_000)
-        half = Law("laplace", 3.0).quantile(0.1)
+        half = NoiseDistribution("laplace", 3.0).quantile(0.1)
         plain = np.abs(noise) <= half
         pairs = [snapped(50 + each - half, 50 + each + half) for each in noise]
         moved = np.array([low <= 50 <= high for low, high in pairs])
@@ -219,10 +223,10 @@ class TestCoverage:
         matrix[:, 0] += 0.5
         matrix[-1] = matrix[0] + matrix[rows // 2]
         families = rng.choice(["laplace", "gaussian"], rows)
-        laws = [Law(f, float(10 ** rng.uniform(-1, 1))) for f in families]
-        history = History.of(matrix, [0.0] * rows, laws)
+        distributions = [NoiseDistribution(f, float(10 ** rng.uniform(-1, 1))) for f in families]
+        history = History.of(matrix, [0.0] * rows, distributions)
         found = history.estimate(range(cells), rng.integers(-2, 3, rows) @ matrix)
-        noise = np.concatenate(list(simulated(laws, [0.0] * rows, draws, seed)))
+        noise = np.concatenate(list(simulated(distributions, [0.0] * rows, draws, seed)))
         errors = stretch * noise @ found.weights[0]
         scores = []
         for alpha in (0.2, 0.05, 0.01):
@@ -246,12 +250,13 @@ class TestCoverage:
         rng = np.random.default_rng(13)
         for scale in (0.3, 1.0, 3.0):
             history = History(6)
-            laws = [Law("laplace", scale)] * 6
+            distributions = [NoiseDistribution("laplace", scale)] * 6
             history.extend(
-                Row(f"r{i}", [i], 1.0, 0.0, law, granularity=1.0) for i, law in enumerate(laws)
+                Row(f"r{i}", [i], 1.0, 0.0, distribution, granularity=1.0)
+                for i, distribution in enumerate(distributions)
             )
             found = history.estimate(range(6), rng.uniform(0.5, 1.5, 6))
-            noise = np.concatenate(list(simulated(laws, [1.0] * 6, 100_000, 3)))
+            noise = np.concatenate(list(simulated(distributions, [1.0] * 6, 100_000, 3)))
             assert (noise == np.rint(noise)).all()
             assert noise.std() == pytest.approx(math.sqrt(history.rows[0].variance), rel=0.02)
             missed = np.mean(np.abs(noise @ found.weights[0]) > found.margin_of_error(0, 0.05))
@@ -260,13 +265,13 @@ class TestCoverage:
     def test_the_largest_of_many_needs_more(self):
         """Of 100 empty groups the largest answer is covered pointwise in 8 % of all runs."""
         rng = np.random.default_rng(11)
-        history = History.of(np.eye(100), [0.0] * 100, Law("laplace", 1.0))
+        history = History.of(np.eye(100), [0.0] * 100, NoiseDistribution("laplace", 1.0))
         found = history.joint([([cell], 1.0) for cell in range(100)])
         largest = rng.laplace(size=(4000, 100)).max(axis=1)
         pointwise = np.mean(largest <= found.margin_of_error(0, 0.05))
         assert pointwise == pytest.approx(0.0797, abs=0.02)
         assert np.mean(largest <= found.bonferroni(0, 0.05, 100)) >= 0.96
-        assert np.mean(largest <= factor(0, 100, 0.05) * found.law(0).sd) >= 0.95
+        assert np.mean(largest <= factor(0, 100, 0.05) * found.distribution(0).sd) >= 0.95
 
 
 class TestSimultaneous:
@@ -276,9 +281,9 @@ class TestSimultaneous:
 
 
 class TestJointDraws:
-    @pytest.mark.parametrize("laws", [LAPLACE, MIXED, GAUSSIAN])
-    def test_draws_have_the_joint_law(self, laws):
-        found = joint(laws, [1, 0, 1, 0], [1, 1, 1, 1])
+    @pytest.mark.parametrize("distributions", [LAPLACE, MIXED, GAUSSIAN])
+    def test_draws_have_the_joint_distribution(self, distributions):
+        found = joint(distributions, [1, 0, 1, 0], [1, 1, 1, 1])
         draws = found.draws(200_000, seed=1)
         assert draws.mean(axis=0) == pytest.approx(found.estimates, abs=0.3)
         assert np.cov(draws.T) == pytest.approx(found.covariance(), rel=0.02)
@@ -308,8 +313,8 @@ class TestJointDraws:
 
     @pytest.mark.parametrize("sign", [1, -1])
     def test_ratio_of_gaussians_agrees_with_fieller(self, sign):
-        laws = [Law("gaussian", 2.0), Law("gaussian", 1.0)]
-        history = History.of(np.eye(2), [60.0, sign * 20.0], laws)
+        distributions = [NoiseDistribution("gaussian", 2.0), NoiseDistribution("gaussian", 1.0)]
+        history = History.of(np.eye(2), [60.0, sign * 20.0], distributions)
         found = ratio(history.joint([([0], 1.0), ([1], 1.0)]), 0, 1, 0.05)
         z = stats.norm.ppf(0.975)
         # (60 - 20 r)^2 = z^2 (4 + r^2)
@@ -329,11 +334,14 @@ class TestJointDraws:
         The interval holds a ratio r exactly where |S - r C| is at most the margin of error q of its noise, or
         where the sign of C is not told. So it is enough to look on either side of these borders.
         """
-        laws = [Law(family, 1e-3), Law(family, 1.0)]
-        made = History.of(np.eye(2), [0.0, 0.0], laws).joint([([0], 1.0), ([1], 1.0)])
+        distributions = [NoiseDistribution(family, 1e-3), NoiseDistribution(family, 1.0)]
+        made = History.of(np.eye(2), [0.0, 0.0], distributions).joint([([0], 1.0), ([1], 1.0)])
         r, unsure = 100 / exact, made.margin_of_error(1, alpha)
-        q = made.law({0: 1.0, 1: -r}).margin_of_error(alpha)
-        noise, truth = next(iter(simulated(laws, [0.0, 0.0], 20_000, 7))), np.array([100.0, exact])
+        q = made.distribution({0: 1.0, 1: -r}).margin_of_error(alpha)
+        noise, truth = (
+            next(iter(simulated(distributions, [0.0, 0.0], 20_000, 7))),
+            np.array([100.0, exact]),
+        )
         above, below = (truth + noise).T
         assert reaches((np.abs(above - r * below) <= q) | (np.abs(below) <= unsure), 1 - alpha)
 
@@ -347,12 +355,12 @@ class TestJointDraws:
             assert holds(r * value + side * 1.001 * q, value) is bool(abs(value) <= unsure)
 
     def test_a_ratio_to_what_may_be_nothing_is_not_told(self):
-        history = History.of(np.eye(2), [60.0, 0.5], Law("gaussian", 1.0))
+        history = History.of(np.eye(2), [60.0, 0.5], NoiseDistribution("gaussian", 1.0))
         found = ratio(history.joint([([0], 1.0), ([1], 1.0)]), 0, 1)
         assert (found.low, found.high) == (-math.inf, math.inf)
 
     def test_slope(self):
-        history = History.of(np.eye(3), [1.0, 3.0, 5.5], Law("laplace", 1.0))
+        history = History.of(np.eye(3), [1.0, 3.0, 5.5], NoiseDistribution("laplace", 1.0))
         found = history.joint([([cell], 1.0) for cell in range(3)])
         line = found.slope([0.0, 1.0, 2.0], alpha=0.05)
         assert line.value == pytest.approx(2.25)
@@ -361,7 +369,7 @@ class TestJointDraws:
         assert found.slope([0.0, 1.0], [0, 2]).value == pytest.approx(4.5)
 
     def test_argmax(self):
-        history = History.of(np.eye(3), [10.0, 10.0, 0.0], Law("gaussian", 2.0))
+        history = History.of(np.eye(3), [10.0, 10.0, 0.0], NoiseDistribution("gaussian", 2.0))
         found = history.joint([([cell], 1.0) for cell in range(3)])
         assert found.argmax() == pytest.approx([0.5, 0.5, 0.0], abs=0.02)
         assert found.argmax([2, 0])[1] > 0.99

@@ -1,4 +1,4 @@
-"""The law of a weighted sum of noises: known values, bounds that hold, and power.
+"""The distribution of a weighted sum of noises: known values, bounds that hold, and power.
 
 Theorem 4 of docs/methods/bayes.md.
 """
@@ -16,7 +16,7 @@ from scipy import integrate
 
 from dpnb.estimation import noise as module
 from dpnb.estimation.noise import ERROR, Mixture, densities, mixture, surely, tails
-from dpnb.privacy.calibrate import Law, sum_quantile
+from dpnb.privacy.calibrate import NoiseDistribution, sum_quantile
 
 pytestmark = pytest.mark.fast
 
@@ -34,7 +34,7 @@ MIXED_ESTIMATE = 44.44936247722
 
 @pytest.fixture(scope="module")
 def worked():
-    return mixture(A, [Law("laplace", b) for b in B])
+    return mixture(A, [NoiseDistribution("laplace", b) for b in B])
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +125,9 @@ class TestSmallMixtures:
          ((1, 2, 3), 25, (9.133425097459, 14.40988898086, 19.75041111436))],
     )  # fmt: skip
     def test_their_margins_of_error(self, scales, variance, halves):
-        law = Mixture(tuple(map(float, scales)), float(variance))
+        distribution = Mixture(tuple(map(float, scales)), float(variance))
         for alpha, half in zip(LEVELS, halves, strict=True):
-            assert law.margin_of_error(alpha) == pytest.approx(half, rel=1e-6)
+            assert distribution.margin_of_error(alpha) == pytest.approx(half, rel=1e-6)
 
     @pytest.mark.parametrize(
         ("scales", "variance", "values"),
@@ -135,10 +135,10 @@ class TestSmallMixtures:
          ((1.0, 2.0), 0.0, (0.5818879212378, 0.6569594670535, 0.859544404629, 0.9955156019889))],
     )  # fmt: skip
     def test_their_distribution_functions(self, scales, variance, values):
-        law = Mixture(scales, variance)
+        distribution = Mixture(scales, variance)
         for x, value in zip((0.5, 1, 3, 10), values, strict=True):
-            assert law.cdf(x) == pytest.approx(value, abs=ERROR)
-            assert law.cdf(-x) == pytest.approx(1 - value, abs=ERROR)
+            assert distribution.cdf(x) == pytest.approx(value, abs=ERROR)
+            assert distribution.cdf(-x) == pytest.approx(1 - value, abs=ERROR)
 
 
 class TestBounds:
@@ -162,9 +162,9 @@ class TestBounds:
                 assert half < 2 * sum(scales) * math.log(1 / alpha)
 
     def test_two_equal_laplace_noises(self):
-        law = Law("laplace", 7.0)
+        distribution = NoiseDistribution("laplace", 7.0)
         half = Mixture((7.0, 7.0), 0.0).margin_of_error(0.05)
-        assert half == pytest.approx(sum_quantile(law, law, 0.05), rel=1e-6)
+        assert half == pytest.approx(sum_quantile(distribution, distribution, 0.05), rel=1e-6)
 
     def test_many_equal_laplace_noises(self):
         """The difference of two Gamma(n) variables, by its integral (Theorem 4.2)."""
@@ -183,34 +183,34 @@ class TestBounds:
 
     def test_one_laplace_with_very_little_or_very_much_gaussian_noise(self):
         for ratio in (1e-5, 1e-2, 1.0, 30.0, 1e4):
-            law = Mixture((1.0,), ratio**2)
-            for x in (0.0, 0.3 * law.sd, law.sd, 4 * law.sd):
+            distribution = Mixture((1.0,), ratio**2)
+            for x in (0.0, 0.3 * distribution.sd, distribution.sd, 4 * distribution.sd):
                 by_inversion = module._inversion((1.0,), ratio**2, wide=True).tail_and_density(x)
-                assert law.tail(x) == pytest.approx(by_inversion[0], abs=ERROR)
+                assert distribution.tail(x) == pytest.approx(by_inversion[0], abs=ERROR)
         assert Mixture((1.0,), 1e-10).margin_of_error(0.05) == pytest.approx(math.log(20), rel=1e-6)
 
     def test_confidence_and_margin_of_error_are_inverse(self):
-        for law in random_mixtures(60):
+        for distribution in random_mixtures(60):
             for alpha in (0.5, 0.05, 1e-3, 1e-5):
-                held = law.confidence(law.margin_of_error(alpha) * (1 + 1e-12))
+                held = distribution.confidence(distribution.margin_of_error(alpha) * (1 + 1e-12))
                 assert 1 - alpha - 5 * ERROR <= held <= 1 - alpha + 5 * ERROR + 1e-11
 
     def test_arrays_equal_single_values_and_integrate_to_one(self):
         plain = Mixture((), 4.0), Mixture((2.0,), 0.0), Mixture((2.0,), 1.0)
-        for law in (*random_mixtures(9, seed=6), *plain):
-            points = np.linspace(-6, 6, 25) * law.sd
-            expected = [law.tail(float(x)) for x in points]
-            assert tails(law, points) == pytest.approx(expected, abs=2 * ERROR)
-            fine = np.linspace(0, 2, 2_001) * law.sd
-            inside = integrate.simpson(densities(law, fine), x=fine)
-            assert inside == pytest.approx(law.cdf(2 * law.sd) - 0.5, abs=1e-6)
+        for distribution in (*random_mixtures(9, seed=6), *plain):
+            points = np.linspace(-6, 6, 25) * distribution.sd
+            expected = [distribution.tail(float(x)) for x in points]
+            assert tails(distribution, points) == pytest.approx(expected, abs=2 * ERROR)
+            fine = np.linspace(0, 2, 2_001) * distribution.sd
+            inside = integrate.simpson(densities(distribution, fine), x=fine)
+            assert inside == pytest.approx(distribution.cdf(2 * distribution.sd) - 0.5, abs=1e-6)
 
     def test_no_noise_leaves_the_margin(self):
-        law = Mixture((), 0.0, 0.5)
-        assert law.margin_of_error(0.05) == 0.5
-        assert law.confidence(0.5) == 1
-        assert law.confidence(0.49) == 0
-        assert (law.cdf(-1e-9), law.cdf(0.0)) == (0, 1)
+        distribution = Mixture((), 0.0, 0.5)
+        assert distribution.margin_of_error(0.05) == 0.5
+        assert distribution.confidence(0.5) == 1
+        assert distribution.confidence(0.49) == 0
+        assert (distribution.cdf(-1e-9), distribution.cdf(0.0)) == (0, 1)
 
     def test_the_margin_is_added_and_taken_off(self):
         plain, wide = Mixture((1.0, 2.0), 1.0), Mixture((1.0, 2.0), 1.0, 0.25)
@@ -224,23 +224,23 @@ class TestBounds:
 
 class TestWeights:
     def test_scales_are_weighted_and_zeros_left_out(self):
-        laws = [
-            Law("laplace", 2.0),
-            Law("gaussian", 3.0),
-            Law("laplace", 5.0),
-            Law("gaussian", 1.0),
+        distributions = [
+            NoiseDistribution("laplace", 2.0),
+            NoiseDistribution("gaussian", 3.0),
+            NoiseDistribution("laplace", 5.0),
+            NoiseDistribution("gaussian", 1.0),
         ]
-        found = mixture([-2, 2, 0, 1], laws, [1.0, 0.0, 9.0, 0.5])
+        found = mixture([-2, 2, 0, 1], distributions, [1.0, 0.0, 9.0, 0.5])
         assert found == Mixture((4.0,), 37.0, 1.0)
 
 
 class TestScreening:
-    def test_it_never_contradicts_the_exact_law(self):
+    def test_it_never_contradicts_the_exact_distribution(self):
         verdicts = set()
-        for law, alpha in itertools.product(random_mixtures(60), (0.9, 0.2, 0.05, 1e-3)):
+        for distribution, alpha in itertools.product(random_mixtures(60), (0.9, 0.2, 0.05, 1e-3)):
             for factor in (0.3, 0.7, 0.95, 1.05, 1.5, 4.0):
-                half = law.margin_of_error(alpha) * factor
-                verdict = surely(law, half, alpha)
+                half = distribution.margin_of_error(alpha) * factor
+                verdict = surely(distribution, half, alpha)
                 verdicts.add(verdict)
                 assert verdict is None or verdict == (factor > 1)
         assert verdicts == {True, False, None}
@@ -249,18 +249,22 @@ class TestScreening:
         assert surely(Mixture((1.0,), 0.0, 10.0), 10.1, 0.05) is False
 
 
-def lattice(law, reach):
-    """The exact law of noise on the integers from -reach to reach."""
+def lattice(distribution, reach):
+    """The exact distribution of noise on the integers from -reach to reach."""
     k = np.abs(np.arange(-reach, reach + 1))
-    raw = np.exp(-k / law.scale) if law.family == "laplace" else np.exp(-((k / law.scale) ** 2) / 2)
+    raw = (
+        np.exp(-k / distribution.scale)
+        if distribution.family == "laplace"
+        else np.exp(-((k / distribution.scale) ** 2) / 2)
+    )
     return raw / raw.sum()
 
 
-def misses(laws, weights, half):
+def misses(distributions, weights, half):
     """P(|sum of weighted lattice noises| > half), exactly, for whole weights."""
     total = np.ones(1)
-    for law, weight in zip(laws, weights, strict=True):
-        base = lattice(law, int(40 * law.scale) + 20)
+    for distribution, weight in zip(distributions, weights, strict=True):
+        base = lattice(distribution, int(40 * distribution.scale) + 20)
         stretched = np.zeros((len(base) - 1) * weight + 1)
         stretched[::weight] = base
         total = np.convolve(total, stretched)
@@ -275,22 +279,25 @@ class TestLatticeNoise:
     @pytest.mark.parametrize("weights", [(1,), (1, 1), (1,) * 6, (3, 2, 1), (7, 1, 1, 2)])
     @pytest.mark.parametrize("gaussian", [False, True])
     def test_margins_of_error_hold(self, scale, weights, gaussian):
-        laws = [Law("laplace", scale)] * len(weights)
+        distributions = [NoiseDistribution("laplace", scale)] * len(weights)
         if gaussian:
-            laws[-1] = Law("gaussian", scale)
-        law = mixture(weights, laws, [1.0] * len(weights))
+            distributions[-1] = NoiseDistribution("gaussian", scale)
+        distribution = mixture(weights, distributions, [1.0] * len(weights))
         for alpha in (0.2, 0.05, 0.01, 1e-3, 1e-5):
-            assert misses(laws, weights, law.margin_of_error(alpha)) <= alpha
+            assert misses(distributions, weights, distribution.margin_of_error(alpha)) <= alpha
 
     def test_noise_of_equal_variance_would_not_do(self):
-        laws = [Law("laplace", 0.2)] * 2
+        distributions = [NoiseDistribution("laplace", 0.2)] * 2
         p = math.exp(-5)
         matched = Mixture((math.sqrt(p) / (1 - p),) * 2, 0.0, 0.5)
-        assert misses(laws, (1, 1), matched.margin_of_error(0.01)) > 0.02
+        assert misses(distributions, (1, 1), matched.margin_of_error(0.01)) > 0.02
 
     def test_without_the_margin_it_would_not_do_either(self):
-        laws = [Law("laplace", 1.0)] * 2
-        assert misses(laws, (1, 1), mixture((1, 1), laws).margin_of_error(0.01)) > 0.013
+        distributions = [NoiseDistribution("laplace", 1.0)] * 2
+        assert (
+            misses(distributions, (1, 1), mixture((1, 1), distributions).margin_of_error(0.01))
+            > 0.013
+        )
 
 
 class TestCoverage:
@@ -299,15 +306,15 @@ class TestCoverage:
     @pytest.mark.parametrize("alpha", LEVELS)
     @pytest.mark.parametrize("wrong", [False, True])
     def test_of_random_mixtures(self, alpha, wrong, size, equals):
-        law = Mixture((3.0, 1.0, 0.5, 0.5), 4.0)
+        distribution = Mixture((3.0, 1.0, 0.5, 0.5), 4.0)
         generator = np.random.default_rng(11)
         count = size(100_000)
         noise = generator.normal(0, 2, count)
-        for scale in law.scales:
+        for scale in distribution.scales:
             noise += generator.laplace(0, scale, count)
         if wrong:
             noise *= 1.1
-        assert equals(np.abs(noise) > law.margin_of_error(alpha), alpha) is not wrong
+        assert equals(np.abs(noise) > distribution.margin_of_error(alpha), alpha) is not wrong
 
 
 class TestSpeed:
@@ -320,8 +327,8 @@ class TestSpeed:
         for _ in range(5):
             scales = generator.exponential(size=terms) * 1e-2
             scales[0] = 5.0
-            law = Mixture(tuple(scales.tolist()), 0.0)
+            distribution = Mixture(tuple(scales.tolist()), 0.0)
             start = time.perf_counter()
-            law.margin_of_error(0.05)
+            distribution.margin_of_error(0.05)
             times.append(time.perf_counter() - start)
         assert min(times) < seconds(limit)

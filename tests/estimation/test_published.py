@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpnb.estimation.intervals import combine, mean_in_box
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 
 pytestmark = pytest.mark.fast
 
@@ -22,7 +22,10 @@ def test_how_often_a_true_but_small_difference_is_confirmed(rho, published, size
     """Question I5 in its true direction by the paper's intervals: half the budget to sums and counts."""
     runs = size(4_000)
     rng = np.random.default_rng(12)
-    total, count = Law("gaussian", LARGEST / math.sqrt(rho)), Law("gaussian", 1 / math.sqrt(rho))
+    total, count = (
+        NoiseDistribution("gaussian", LARGEST / math.sqrt(rho)),
+        NoiseDistribution("gaussian", 1 / math.sqrt(rho)),
+    )
     share = 0.05 / 2
     confirmed = 0
     for _ in range(runs):

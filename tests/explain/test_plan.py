@@ -85,8 +85,13 @@ class TestNoise:
         cost = k * (Fraction(lattice.spread) / Fraction(plan.gumbel)) ** 2 / 8
         cost += k * Fraction(lattice.sensitivity) ** 2 / (2 * Fraction(plan.sigma) ** 2)
         for above in (True, False):
-            law = plan.search(above=above)
-            cost += k * law.draws * Fraction(lattice.spread) ** 2 / (2 * Fraction(law.sigma) ** 2)
+            distribution = plan.search(above=above)
+            cost += (
+                k
+                * distribution.draws
+                * Fraction(lattice.spread) ** 2
+                / (2 * Fraction(distribution.sigma) ** 2)
+            )
         assert Fraction("0.299999") < cost <= plan.budgets.total == Fraction("0.3")
 
     def test_real_values_are_bounded_by_their_ticks(self, planned):

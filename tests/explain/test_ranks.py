@@ -35,9 +35,11 @@ class TestSearch:
     def test_the_papers_noise(self, delta, size, rho, lower, upper):
         for share, expected in ((TENTH, lower), (REST, upper)):
             if expected is not None:
-                law = search(2 * delta, size, 5, share * Fraction(rho), 0.95, "paper")
-                assert (law.sigma, law.margin) == pytest.approx(expected, rel=1e-9)
-                assert law.draws == 7
+                distribution = search(2 * delta, size, 5, share * Fraction(rho), 0.95, "paper")
+                assert (distribution.sigma, distribution.margin) == pytest.approx(
+                    expected, rel=1e-9
+                )
+                assert distribution.draws == 7
 
     def test_the_tight_noise(self):
         below = search(32, 103, 5, TENTH * Fraction("1.9"), 0.95, "tight")
@@ -49,8 +51,8 @@ class TestSearch:
 
     def test_the_multipliers(self):
         def factor(size, mode):
-            law = search(1, size, 1, Fraction(1), 0.95, mode)
-            return law.margin / law.sigma
+            distribution = search(1, size, 1, Fraction(1), 0.95, mode)
+            return distribution.margin / distribution.sigma
 
         assert factor(128, "paper") == pytest.approx(3.357019393, rel=1e-9)
         assert factor(128, "tight") == pytest.approx(2.686495424, rel=1e-9)
@@ -60,19 +62,23 @@ class TestSearch:
     @pytest.mark.parametrize("size", [2, 3, 4, 15, 16, 17, 64, 103, 128, 2**40 + 1, 2**53])
     def test_all_tests_together_cost_at_most_rho(self, size, mode):
         spread, k, rho = 12345.678, 7, Fraction("0.0917")
-        law = search(spread, size, k, rho, 0.9, mode)
-        each = Fraction(spread) ** 2 / (2 * Fraction(law.sigma) ** 2)
-        assert rho * Fraction(999_999, 10**6) < k * law.draws * each <= rho
+        distribution = search(spread, size, k, rho, 0.9, mode)
+        each = Fraction(spread) ** 2 / (2 * Fraction(distribution.sigma) ** 2)
+        assert rho * Fraction(999_999, 10**6) < k * distribution.draws * each <= rho
 
     @pytest.mark.parametrize("mode", ["tight", "paper"])
     def test_one_candidate_needs_no_noise(self, mode):
         assert search(5, 1, 1, Fraction(1), 0.95, mode).draws == 0
 
     def test_more_confidence_takes_wider_margins_at_the_same_noise(self):
-        laws = [search(1, 100, 5, REST, sure, "tight") for sure in (0.1, 0.5, 0.95, 1 - 1e-9)]
-        assert len({law.sigma for law in laws}) == 1
-        assert [law.margin for law in laws] == sorted({law.margin for law in laws})
-        assert math.isfinite(laws[-1].margin)
+        distributions = [
+            search(1, 100, 5, REST, sure, "tight") for sure in (0.1, 0.5, 0.95, 1 - 1e-9)
+        ]
+        assert len({distribution.sigma for distribution in distributions}) == 1
+        assert [distribution.margin for distribution in distributions] == sorted(
+            {distribution.margin for distribution in distributions}
+        )
+        assert math.isfinite(distributions[-1].margin)
 
 
 class TestZeroNoise:
@@ -90,8 +96,8 @@ class TestZeroNoise:
             return inner(row, t)
 
         size = len(scores)
-        laws = [search(2, size, 1, share, 0.95, mode) for share in (TENTH, REST)]
-        ((low, high),) = rank_intervals(statistic, 1, size, *laws, noise, mode)
+        distributions = [search(2, size, 1, share, 0.95, mode) for share in (TENTH, REST)]
+        ((low, high),) = rank_intervals(statistic, 1, size, *distributions, noise, mode)
         return (low, high), seen, sum(noise.gaussians)
 
     def test_the_margins_are_those_of_the_oracle(self):
@@ -131,8 +137,10 @@ class TestZeroNoise:
             def gaussian(self, exact, sigma):
                 return [{8: 10, 4: -10, 6: 10}.get(place, -10) for place in exact]
 
-        law = Search(1.0, 5.0, 3)
-        ((_, most),) = rank_intervals(lambda row, place: place, 1, 15, law, law, Scripted())
+        distribution = Search(1.0, 5.0, 3)
+        ((_, most),) = rank_intervals(
+            lambda row, place: place, 1, 15, distribution, distribution, Scripted()
+        )
         assert most == 5
 
 
@@ -145,9 +153,13 @@ class TestRankIntervals:
         scores = np.sort(rng.integers(-50, 50, size))[::-1].tolist()
         places = rng.integers(1, size + 1, rows).tolist()
         noise = fast(size)
-        laws = [search(20, size, rows, share, 0.95, mode) for share in (TENTH, REST)]
-        found = rank_intervals(statistic_of(scores, places), rows, size, *laws, noise, mode)
-        assert sum(noise.gaussians) <= rows * sum(law.draws for law in laws)
+        distributions = [search(20, size, rows, share, 0.95, mode) for share in (TENTH, REST)]
+        found = rank_intervals(
+            statistic_of(scores, places), rows, size, *distributions, noise, mode
+        )
+        assert sum(noise.gaussians) <= rows * sum(
+            distribution.draws for distribution in distributions
+        )
         assert all(drawn <= rows for drawn in noise.gaussians)
         assert len(noise.gaussians) <= 2 * max(0, size.bit_length() - 1)
         assert all(1 <= low <= high <= size for low, high in found)
@@ -163,19 +175,23 @@ class TestRankIntervals:
     ):
         """The worst case of each bound, predicates that all score nearly the same."""
         rows = size(8_000)
-        law = search(2.0**21, candidates, 1, Fraction(1), 0.95, "tight")
-        found = rank_intervals(lambda row, place: 0, rows, candidates, law, law, fast(candidates))
+        distribution = search(2.0**21, candidates, 1, Fraction(1), 0.95, "tight")
+        found = rank_intervals(
+            lambda row, place: 0, rows, candidates, distribution, distribution, fast(candidates)
+        )
         lows, highs = np.array(found).T
         # the way to the first place is one test shorter for powers of two, and so is safer
-        one_test = 0.975 ** (1 / law.draws)
+        one_test = 0.975 ** (1 / distribution.draws)
         to_last, to_first = path_lengths(candidates)
-        assert to_last == law.draws
+        assert to_last == distribution.draws
         assert equals(highs == candidates, 0.975)
         assert equals(lows == 1, one_test**to_first)
 
     def test_wrong_noise_would_be_noticed(self, fast, size, equals):
-        law = search(2.0**21, 64, 1, Fraction(1), 0.95, "tight")
-        found = rank_intervals(lambda row, place: 0, size(8_000), 64, law, law, fast(3, scale=1.15))
+        distribution = search(2.0**21, 64, 1, Fraction(1), 0.95, "tight")
+        found = rank_intervals(
+            lambda row, place: 0, size(8_000), 64, distribution, distribution, fast(3, scale=1.15)
+        )
         assert not equals(np.array(found)[:, 1] == 64, 0.975)
 
     @pytest.mark.parametrize("mode", ["tight", "paper"])
@@ -185,8 +201,10 @@ class TestRankIntervals:
             rows = size(4_000)
             scores = np.sort(rng.normal(0, 2.0**22, count).astype(int))[::-1].tolist()
             places = rng.integers(1, count + 1, rows).tolist()
-            laws = [search(2.0**20, count, 1, share, 0.9, mode) for share in (TENTH, REST)]
-            found = rank_intervals(statistic_of(scores, places), rows, count, *laws, fast(7), mode)
+            distributions = [search(2.0**20, count, 1, share, 0.9, mode) for share in (TENTH, REST)]
+            found = rank_intervals(
+                statistic_of(scores, places), rows, count, *distributions, fast(7), mode
+            )
             inside = [low <= p <= high for p, (low, high) in zip(places, found, strict=True)]
             assert reaches(inside, 0.9)
             assert any(high - low < count - 1 for low, high in found)
@@ -319,10 +337,10 @@ class TestEditDistance:
                  for p in range(count)]  # fmt: skip
         above = [[fine * edits_above(p, t, bounds, 60) for t in range(1, count + 1)]
                  for p in range(count)]  # fmt: skip
-        laws = [search(fine, count, 1, share * Fraction("0.05"), 0.9, "tight")
+        distributions = [search(fine, count, 1, share * Fraction("0.05"), 0.9, "tight")
                 for share in (TENTH, REST)]  # fmt: skip
         found = rank_intervals(
-            lambda row, place: below[row % count][place - 1], rows, count, *laws, fast(9),
+            lambda row, place: below[row % count][place - 1], rows, count, *distributions, fast(9),
             lower_statistic=lambda row, place: above[row % count][place - 1],
         )  # fmt: skip
         inside = [low <= row % count + 1 <= high for row, (low, high) in enumerate(found)]

@@ -124,11 +124,15 @@ def crashing(step):
         looks = ("measure", "histograms", "marginals", "tally")
         patches = [mock.patch.object(DuckDBEngine, name, crash) for name in looks]
     elif step in ("before the draw", "after the draw"):
-        laws = ("gaussian", "largest")
+        distributions = ("gaussian", "largest")
         wrong = {
-            law: crash if "before" in step else after(getattr(BlindNoise, law)) for law in laws
+            distribution: crash if "before" in step else after(getattr(BlindNoise, distribution))
+            for distribution in distributions
         }
-        patches = [mock.patch.object(BlindNoise, law, wrong[law]) for law in laws]
+        patches = [
+            mock.patch.object(BlindNoise, distribution, wrong[distribution])
+            for distribution in distributions
+        ]
     else:
         owner, name, new = {
             "before the insert": (SQLiteStorage, "insert", crash),

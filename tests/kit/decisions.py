@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from dpnb.decide.decision import Decision, Reading, Taken, Test
 from dpnb.decide.price import DecisionPrice
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.loss import PrivacyLoss
 from tests.kit.bills import built, changed
@@ -34,7 +34,7 @@ def reading(values, half, alias="flights", **changes):
     values = tuple(map(float, values))
     made = Reading(
         alias, alias, "COUNT(*)", None, values, tuple(v - half for v in values),
-        tuple(v + half for v in values), "0.0768", Law("laplace", half / 7.8),
+        tuple(v + half for v in values), "0.0768", NoiseDistribution("laplace", half / 7.8),
     )  # fmt: skip
     return changed(made, **changes)
 
@@ -122,9 +122,14 @@ def two_conditions(**changes):
     """Return a decision about a count and a mean, in a session that counts rho; not private."""
     first = decision()
     totals = (5200.0, -800.0, 90.0, 2500.0, 1800.0, 4.0, -60.0, 950.0, -1200.0, 300.0, 10.0, 3900.0)
-    count = changed(first.readings[0], law=Law("gaussian", 24.0))
+    count = changed(first.readings[0], distribution=NoiseDistribution("gaussian", 24.0))
     total = reading(
-        totals, 1400.0, "delay", text="AVG(delay)", about=10.0, law=Law("gaussian", 430.0)
+        totals,
+        1400.0,
+        "delay",
+        text="AVG(delay)",
+        about=10.0,
+        distribution=NoiseDistribution("gaussian", 430.0),
     )
     cost, cap = PrivacyLoss(rho=Fraction(1, 100)), PrivacyLoss(rho=Fraction(1, 5))
     made = changed(

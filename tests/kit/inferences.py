@@ -14,7 +14,7 @@ from dpnb.answers.inference import Inference
 from dpnb.answers.inferred import Inferred, Missing, Source
 from dpnb.estimation.history import Consistency
 from dpnb.estimation.joint import Joint
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 
 HOSTILE = (
     "</script><b>bold</b>",
@@ -28,11 +28,11 @@ CONSISTENT = Consistency(1.2, 2, 13.8)
 
 
 def joint(estimates, weights, sd=10.0, family="gaussian"):
-    laws = tuple(Law(family, sd) for _ in weights[0])
-    names = tuple(f"r{i}/0" for i in range(len(laws)))
+    distributions = tuple(NoiseDistribution(family, sd) for _ in weights[0])
+    names = tuple(f"r{i}/0" for i in range(len(distributions)))
     return Joint(
-        np.array(estimates, dtype=float), np.array(weights, dtype=float), laws,
-        (0.0,) * len(laws), names,
+        np.array(estimates, dtype=float), np.array(weights, dtype=float), distributions,
+        (0.0,) * len(distributions), names,
     )  # fmt: skip
 
 

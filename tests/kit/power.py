@@ -65,10 +65,10 @@ def scales(factor: float) -> int:
 
 
 def _wide(count: int, factor: float) -> bool:
-    law = stats.chi2(count)
+    distribution = stats.chi2(count)
     if factor > 1:
-        return bool(law.cdf(law.isf(FALSE) / factor**2) <= MISSED)
-    return bool(law.sf(law.ppf(FALSE) / factor**2) <= MISSED)
+        return bool(distribution.cdf(distribution.isf(FALSE) / factor**2) <= MISSED)
+    return bool(distribution.sf(distribution.ppf(FALSE) / factor**2) <= MISSED)
 
 
 def decided(

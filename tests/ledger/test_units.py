@@ -1,6 +1,6 @@
 """Customers of a shop are protected with all their purchases: whole sessions on real invoice lines.
 
-Exact numbers are those of the table of kept rows; noise is drawn by a fast stand-in of the same law.
+Exact numbers are those of the table of kept rows; noise is drawn by a fast stand-in of the same distribution.
 """
 
 from __future__ import annotations
@@ -168,14 +168,14 @@ def by_all(sql):
 def scale_fits(noises, privacy, off=1.0):
     """Whether normal (or Laplace) noises, ``off`` times as wide, may well have scale 1.
 
-    By the exact law of the sum of their squares (or sizes).
+    By the exact distribution of the sum of their squares (or sizes).
     """
     noises = np.multiply(noises, off)
     if privacy == ZCDP:
-        law, total = stats.chi2(len(noises)), (noises**2).sum()
+        distribution, total = stats.chi2(len(noises)), (noises**2).sum()
     else:
-        law, total = stats.gamma(len(noises)), np.abs(noises).sum()
-    return min(law.cdf(total), law.sf(total)) > P_FLOOR / 2
+        distribution, total = stats.gamma(len(noises)), np.abs(noises).sum()
+    return min(distribution.cdf(total), distribution.sf(total)) > P_FLOOR / 2
 
 
 @pytest.mark.parametrize("privacy", [ZCDP, PURE])
@@ -217,9 +217,9 @@ class TestNoise:
         assert together.estimate == found.estimate
         assert ((together.low <= truth) & (truth <= together.high)).all()
         # the margins of error are those of one group and of all
-        law = stats.norm if privacy == ZCDP else stats.laplace
+        distribution = stats.norm if privacy == ZCDP else stats.laplace
         for one, alpha in ((found, 0.05), (together, 0.05 / len(truth))):
-            half = scale * law.isf(alpha / 2)
+            half = scale * distribution.isf(alpha / 2)
             assert margin_of_error(one) == pytest.approx(half, rel=1e-6, abs=0.51)
 
 

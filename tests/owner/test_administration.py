@@ -247,8 +247,8 @@ class TestCurrencies:
                     price = curator.session(name).price(BY_SEX, error=error)
                     answer = curator.session(name).query(BY_SEX, error=error)
                     assert answer.spent == price.spent
-                    (law,) = (found.count_law for found in answer.estimates)
-                    assert law.quantile(0.05 / 2) <= error * (1 + 1e-9)
+                    (distribution,) = (found.count_distribution for found in answer.estimates)
+                    assert distribution.quantile(0.05 / 2) <= error * (1 + 1e-9)
                 assert curator.budget.spent == curator.coalition("a", "b") or (mechanism != "path")
 
 

@@ -1,4 +1,4 @@
-"""Tests of a sample against a law; each also rejects the sample at a scale off by 15 to 30 %."""
+"""Tests of a sample against a distribution; each also rejects the sample at a scale off by 15 to 30 %."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ P_FLOOR = 1e-9
 
 @pytest.fixture(scope="session")
 def fits() -> Callable[..., bool]:
-    """Kolmogorov and Smirnov's test of a sample against a continuous law."""
+    """Kolmogorov and Smirnov's test of a sample against a continuous distribution."""
 
     def check(sample: object, frozen: stats.rv_continuous) -> bool:
         return bool(stats.kstest(np.asarray(sample, dtype=float), frozen.cdf).pvalue > P_FLOOR)

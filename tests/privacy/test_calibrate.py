@@ -1,4 +1,4 @@
-"""Noise laws, their quantiles, and levels from wanted errors."""
+"""Noise distributions, their quantiles, and levels from wanted errors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from scipy import integrate, optimize, stats
 from dpnb.estimation.intervals import mean_around_zero
 from dpnb.privacy.calibrate import (
     SUM_SHARE,
-    Law,
-    law,
+    NoiseDistribution,
+    distribution,
     level_for_error,
     level_for_mean_error,
     safe_scale,
@@ -46,15 +46,15 @@ class TestLaw:
     def test_gaussian_scales_of_the_oracles(
         self, rho: str, sensitivity: float, sigma: float, half: float | None
     ) -> None:
-        found = law(Fraction(rho), sensitivity, ZCDP)
+        found = distribution(Fraction(rho), sensitivity, ZCDP)
         assert found.family == "gaussian"
         assert found.scale == pytest.approx(sigma, rel=1e-9)
         if half is not None:
             assert found.quantile(0.05) == pytest.approx(half, rel=1e-9)
 
     def test_laplace_scale_is_sensitivity_over_epsilon(self) -> None:
-        found = law(Fraction(1, 4), 3, PURE)
-        assert found == Law("laplace", 12.0)
+        found = distribution(Fraction(1, 4), 3, PURE)
+        assert found == NoiseDistribution("laplace", 12.0)
         assert found.quantile(0.05) == pytest.approx(12 * math.log(20), rel=1e-12)
 
     @pytest.mark.parametrize(
@@ -68,20 +68,22 @@ class TestLaw:
         ],
     )
     def test_normal_quantiles(self, alpha: float, z: float) -> None:
-        assert Law("gaussian", 2.0).quantile(alpha) == pytest.approx(2 * z, rel=1e-9)
+        assert NoiseDistribution("gaussian", 2.0).quantile(alpha) == pytest.approx(2 * z, rel=1e-9)
 
     @given(st.floats(1e-12, 0.999))
     def test_quantiles_leave_alpha_outside(self, alpha: float) -> None:
         gaussian, laplace = (
-            Law("gaussian", 1.5).quantile(alpha),
-            Law("laplace", 1.5).quantile(alpha),
+            NoiseDistribution("gaussian", 1.5).quantile(alpha),
+            NoiseDistribution("laplace", 1.5).quantile(alpha),
         )
         assert 2 * stats.norm.sf(gaussian / 1.5) == pytest.approx(alpha, rel=1e-9)
         assert 2 * stats.laplace.sf(laplace / 1.5) == pytest.approx(alpha, rel=1e-9)
 
     def test_plain_data_round_trip(self) -> None:
         for family in ("gaussian", "laplace"):
-            assert Law.from_dict(Law(family, 0.1).to_dict()) == Law(family, 0.1)
+            assert NoiseDistribution.from_dict(
+                NoiseDistribution(family, 0.1).to_dict()
+            ) == NoiseDistribution(family, 0.1)
 
     @given(
         st.fractions(Fraction(1, 10**6), 100, max_denominator=10**6).filter(bool),
@@ -102,7 +104,14 @@ class TestSumQuantile:
     @pytest.mark.parametrize("alpha", [0.9, 0.05, 1e-8])
     def test_laplace_tail_by_numeric_integration(self, ratio: float, alpha: float) -> None:
         scale = 3.7
-        t = sum_quantile(Law("laplace", scale), Law("laplace", ratio * scale), alpha) / scale
+        t = (
+            sum_quantile(
+                NoiseDistribution("laplace", scale),
+                NoiseDistribution("laplace", ratio * scale),
+                alpha,
+            )
+            / scale
+        )
         if ratio == 0:
             tail = math.exp(-t)
         else:
@@ -123,22 +132,26 @@ class TestSumQuantile:
         assert tail == pytest.approx(alpha, rel=1e-7)
 
     def test_order_is_irrelevant_and_scales_multiply(self) -> None:
-        a, b = Law("laplace", 2.0), Law("laplace", 0.5)
+        a, b = NoiseDistribution("laplace", 2.0), NoiseDistribution("laplace", 0.5)
         t = sum_quantile(a, b, 0.05)
         assert sum_quantile(b, a, 0.05) == t
-        assert sum_quantile(Law("laplace", 20.0), Law("laplace", 5.0), 0.05) == pytest.approx(
-            10 * t
-        )
+        assert sum_quantile(
+            NoiseDistribution("laplace", 20.0), NoiseDistribution("laplace", 5.0), 0.05
+        ) == pytest.approx(10 * t)
 
     def test_gaussian_variances_add(self) -> None:
-        found = sum_quantile(Law("gaussian", 3.0), Law("gaussian", 4.0), 0.05)
+        found = sum_quantile(
+            NoiseDistribution("gaussian", 3.0), NoiseDistribution("gaussian", 4.0), 0.05
+        )
         assert found == pytest.approx(5 * 1.95996398454, rel=1e-9)
 
     @given(st.floats(0, 1), st.floats(1e-9, 0.99))
     def test_lies_between_the_wider_noise_and_the_sum_of_both(
         self, ratio: float, alpha: float
     ) -> None:
-        t = sum_quantile(Law("laplace", 1.0), Law("laplace", ratio), alpha)
+        t = sum_quantile(
+            NoiseDistribution("laplace", 1.0), NoiseDistribution("laplace", ratio), alpha
+        )
         alone = -math.log(alpha)
         assert alone * (1 - 1e-9) <= t <= alone * (1 + ratio) * (1 + 1e-9) + 2e-12
 
@@ -149,10 +162,12 @@ class TestSumShare:
         """Margin of error of the interval, averaged over means uniform on the bounds."""
         if privacy == ZCDP:
             return integrate.quad(lambda u: math.sqrt(1 / share + u**2 / (1 - share)), 0, 1)[0]
-        wide = Law("laplace", 1 / share)
+        wide = NoiseDistribution("laplace", 1 / share)
         nodes, weights = np.polynomial.legendre.leggauss(40)
         return sum(
-            w / 2 * sum_quantile(wide, Law("laplace", (x + 1) / 2 / (1 - share)), 0.05)
+            w
+            / 2
+            * sum_quantile(wide, NoiseDistribution("laplace", (x + 1) / 2 / (1 - share)), 0.05)
             for x, w in zip(nodes, weights, strict=True)
         )
 
@@ -177,9 +192,9 @@ class TestLevelForError:
         self, error: float, sensitivity: float, alpha: float, privacy: str
     ) -> None:
         level = level_for_error(error, sensitivity, alpha, privacy)
-        assert law(level, sensitivity, privacy).quantile(alpha) <= error
+        assert distribution(level, sensitivity, privacy).quantile(alpha) <= error
         less = level * Fraction(10**9 - 1, 10**9)
-        assert law(less, sensitivity, privacy).quantile(alpha) > error
+        assert distribution(less, sensitivity, privacy).quantile(alpha) > error
 
     @pytest.mark.parametrize("privacy", DEFINITIONS)
     def test_half_the_error_costs_twice_the_epsilon_and_four_times_the_rho(
@@ -196,14 +211,14 @@ class TestLevelForMeanError:
         self, privacy: str, level: Fraction, rows: int, mean: float, alpha: float, count: int
     ) -> np.ndarray:
         share = SUM_SHARE[privacy]
-        total_law = law(level * share, self.HALF_RANGE, privacy)
-        count_law = law(level * (1 - share), 1.0, privacy)
+        total_distribution = distribution(level * share, self.HALF_RANGE, privacy)
+        count_distribution = distribution(level * (1 - share), 1.0, privacy)
         rng = np.random.default_rng(rows)
         draw = rng.normal if privacy == ZCDP else rng.laplace
-        totals = rows * mean + draw(0, total_law.scale, count)
-        counts = rows + draw(0, count_law.scale, count)
+        totals = rows * mean + draw(0, total_distribution.scale, count)
+        counts = rows + draw(0, count_distribution.scale, count)
         pairs = [
-            mean_around_zero(s, c, total_law, count_law, self.HALF_RANGE, alpha)
+            mean_around_zero(s, c, total_distribution, count_distribution, self.HALF_RANGE, alpha)
             for s, c in zip(totals, counts, strict=True)
         ]
         return np.array([(high - low) / 2 for low, high in pairs])

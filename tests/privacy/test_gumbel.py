@@ -130,8 +130,8 @@ class TestLargest:
         runs = size(10_000)
         entropy = Counting(int(10 * scale)).random.randbytes
         counts = np.bincount([largest(scores, scale, entropy) for _ in range(runs)], minlength=3)
-        law = np.exp(scores / scale) / np.exp(scores / scale).sum()
-        assert stats.chisquare(counts, law * runs).pvalue > 1e-9
+        distribution = np.exp(scores / scale) / np.exp(scores / scale).sum()
+        assert stats.chisquare(counts, distribution * runs).pvalue > 1e-9
 
     def test_only_rivals_get_more_digits(self):
         entropy = Counting(3, first=[2**52, 2**52, *range(100, 1100)])

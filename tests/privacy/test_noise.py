@@ -1,4 +1,4 @@
-"""The sampler that releases rest on: exact laws, 64-bit integers, fair coins."""
+"""The sampler that releases rest on: exact distributions, 64-bit integers, fair coins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.entropy
 P_FLOOR = 1e-9
 
 
-def discrete_law(family: str, scale: float, reach: int) -> np.ndarray:
+def discrete_distribution(family: str, scale: float, reach: int) -> np.ndarray:
     """Probabilities of -reach..reach, the tails gathered in the two end cells."""
     wide = np.arange(-60 * math.ceil(scale), 60 * math.ceil(scale) + 1)
     weights = (
@@ -42,23 +42,23 @@ def draw(family: str, exact: list[int], scale: float) -> np.ndarray:
 
 @pytest.mark.parametrize("family", ["gaussian", "laplace"])
 class TestVectors:
-    def test_small_scales_have_the_exact_discrete_law(
+    def test_small_scales_have_the_exact_discrete_distribution(
         self, family: str, size: Callable[[int], int]
     ) -> None:
-        # 5,000 tell laws of Laplace noise that are 20 % apart at P_FLOOR, and miss one in a million
+        # 5,000 tell distributions of Laplace noise that are 20 % apart at P_FLOOR, and miss one in a million
         sample = draw(family, [0] * size(10_000), 3.0)
-        assert chi_square(sample, discrete_law(family, 3.0, 7), 7) > P_FLOOR
+        assert chi_square(sample, discrete_distribution(family, 3.0, 7), 7) > P_FLOOR
         for wrong in (0.8, 1.2):
-            assert chi_square(sample, discrete_law(family, 3.0 * wrong, 7), 7) < P_FLOOR
+            assert chi_square(sample, discrete_distribution(family, 3.0 * wrong, 7), 7) < P_FLOOR
 
-    def test_scales_near_one_have_the_exact_discrete_law(
+    def test_scales_near_one_have_the_exact_discrete_distribution(
         self, family: str, size: Callable[[int], int]
     ) -> None:
-        # 12,500 tell laws of Laplace noise that are 10 % apart at P_FLOOR, and miss one in a million
+        # 12,500 tell distributions of Laplace noise that are 10 % apart at P_FLOOR, and miss one in a million
         sample = draw(family, [0] * size(16_000), 0.9)
-        assert chi_square(sample, discrete_law(family, 0.9, 2), 2) > P_FLOOR
+        assert chi_square(sample, discrete_distribution(family, 0.9, 2), 2) > P_FLOOR
         for wrong in (0.8, 1.2):
-            assert chi_square(sample, discrete_law(family, 0.9 * wrong, 2), 2) < P_FLOOR
+            assert chi_square(sample, discrete_distribution(family, 0.9 * wrong, 2), 2) < P_FLOOR
 
     def test_a_scale_of_2_to_the_40_is_neither_saturated_nor_narrowed(
         self, family: str, fits: Callable[..., bool], size: Callable[[int], int]
@@ -101,7 +101,7 @@ class TestCentres:
         ("centre", "variance"),
         [("1/2", "5/2"), ("-1/2", "5/2"), ("-11/3", "13/4"), ("7", "2"), ("2/5", "40")],
     )
-    def test_they_have_the_exact_law(
+    def test_they_have_the_exact_distribution(
         self, centre: str, variance: str, size: Callable[[int], int]
     ) -> None:
         middle, spread = Fraction(centre), Fraction(variance)
@@ -116,8 +116,8 @@ class TestCentres:
             weights = np.exp(-((places - around) ** 2) / (2 * parameter))
             ends = np.clip(places - round(middle), -reach, reach)
             cells = [weights[ends == place].sum() for place in range(-reach, reach + 1)]
-            law = np.array(cells) / weights.sum()
-            return chi_square(np.array(drawn) - round(middle), law, reach) > P_FLOOR
+            distribution = np.array(cells) / weights.sum()
+            return chi_square(np.array(drawn) - round(middle), distribution, reach) > P_FLOOR
 
         assert fits(float(middle), float(spread))
         assert not fits(float(middle) + 0.25 * math.sqrt(spread), float(spread))

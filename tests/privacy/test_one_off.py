@@ -1,4 +1,4 @@
-"""Selecting k candidates has the law of k exponential mechanisms, at the cost that is charged."""
+"""Selecting k candidates has the distribution of k exponential mechanisms, at the cost that is charged."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ FINE = 2**12
 def fits():
     """Whether counts may well come from the given probabilities."""
 
-    def check(counts, law):
-        counts, law = np.asarray(counts, float), np.asarray(law, float)
-        return bool(stats.chisquare(counts, law / law.sum() * counts.sum()).pvalue > 1e-9)
+    def check(counts, distribution):
+        counts, distribution = np.asarray(counts, float), np.asarray(distribution, float)
+        return bool(
+            stats.chisquare(counts, distribution / distribution.sum() * counts.sum()).pvalue > 1e-9
+        )
 
     return check
 
@@ -58,7 +60,7 @@ class TestGumbelScale:
 
 
 class TestLoss:
-    """The divergence of the exact law, between tables whose scores differ."""
+    """The divergence of the exact distribution, between tables whose scores differ."""
 
     ORDERS = (1.01, 1.5, 2, 4, 10, 50)
 
@@ -97,16 +99,16 @@ class TestLoss:
         for _ in range(40):
             count = int(rng.integers(2, 5))
             scores, changes = rng.normal(0, 2, count), rng.choice([-1.0, 1.0], count)
-            laws = []
+            distributions = []
             for values in (scores, scores + changes):
-                law = []
+                distribution = []
                 for first, second in itertools.permutations(range(count), 2):
                     rest = np.delete(values, first)
-                    law.append((values[first] - logsumexp(values))
+                    distribution.append((values[first] - logsumexp(values))
                                + (values[second] - logsumexp(rest)))  # fmt: skip
-                laws.append(np.array(law))
+                distributions.append(np.array(distribution))
             for order in self.ORDERS:
-                assert self.divergence(order, *laws) <= order * 2 * 2.0**2 / 8 + 1e-9
+                assert self.divergence(order, *distributions) <= order * 2 * 2.0**2 / 8 + 1e-9
 
 
 class TestTopK:
@@ -119,18 +121,18 @@ class TestTopK:
         """Scores 3, 2.5, 1, 0 at scale 2 / 1.3."""
         scores, scale = np.array([3, 2.5, 1, 0]) * FINE, 2 / 1.3 * FINE
         found = self.run(range(4), scores, 4, 1, scale, size(12_000))
-        law = softmax(scores, scale)
-        assert law == pytest.approx([0.46787, 0.33805, 0.12751, 0.06657], abs=1e-5)
+        distribution = softmax(scores, scale)
+        assert distribution == pytest.approx([0.46787, 0.33805, 0.12751, 0.06657], abs=1e-5)
         counts = np.bincount([pick for (pick,) in found], minlength=4)
-        assert fits(counts, law)
+        assert fits(counts, distribution)
         assert not fits(counts, softmax(scores, 1.3 * scale))
 
     def test_ordered_pairs_are_sequential_selections(self, size, fits):
         scores, scale = np.array([3, 2.5, 1, 0]) * FINE, 2 / 1.3 * FINE
         found = self.run(range(4), scores, 4, 2, scale, size(6_000))
-        law = softmax(scores, scale)
+        distribution = softmax(scores, scale)
         pairs = list(itertools.permutations(range(4), 2))
-        expected = [law[a] * law[b] / (1 - law[a]) for a, b in pairs]
+        expected = [distribution[a] * distribution[b] / (1 - distribution[a]) for a, b in pairs]
         assert fits([found.count(list(pair)) for pair in pairs], expected)
         assert not fits([found.count(list(pair[::-1])) for pair in pairs], expected)
 
@@ -142,10 +144,14 @@ class TestTopK:
         counts = np.bincount([pick for (pick,) in found], minlength=53)
         full = np.zeros(53)
         full[active] = scores
-        law = softmax(full, scale)
-        idle = np.delete(law, active).sum()
-        assert (*law[active], idle) == pytest.approx((0.186, 0.042, 0.009, 0.763), abs=1e-3)
-        assert fits([*counts[active], np.delete(counts, active).sum()], [*law[active], idle])
+        distribution = softmax(full, scale)
+        idle = np.delete(distribution, active).sum()
+        assert (*distribution[active], idle) == pytest.approx(
+            (0.186, 0.042, 0.009, 0.763), abs=1e-3
+        )
+        assert fits(
+            [*counts[active], np.delete(counts, active).sum()], [*distribution[active], idle]
+        )
         assert fits(np.delete(counts, active), np.ones(50))
 
     def test_repeated_selections_with_idle_ones_are_sequential(self, size, fits):

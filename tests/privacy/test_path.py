@@ -123,7 +123,7 @@ class TestGaussianLaw:
     def test_independent_versions_are_told_apart_from_a_path(
         self, uncorrelated: Callable[..., bool], size: Callable[[int], int]
     ) -> None:
-        # negative control: two releases drawn afresh have the right laws but no common path
+        # negative control: two releases drawn afresh have the right distributions but no common path
         first, second = (self.paths((s,), size(10_000))[s] for s in (100.0, 40.0))
         assert not uncorrelated(first - second, second)
 
@@ -253,21 +253,26 @@ class TestLattice:
         hidden, between, most = 2 * VARIANCE_STEP, 3 * VARIANCE_STEP, 5 * VARIANCE_STEP
         places = np.arange(-150, 151)
 
-        def law(centre: np.ndarray, variance: float) -> np.ndarray:
+        def distribution(centre: np.ndarray, variance: float) -> np.ndarray:
             """Probabilities of all places, by row of centres; exact discrete Gaussians."""
             weights = np.exp(-((places - centre[:, None]) ** 2) / (2 * variance))
             return weights / weights.sum(axis=1, keepdims=True)
 
         weight = (between - hidden) / (most - hidden)
         spread = (between - hidden) * (most - between) / (most - hidden)
-        bridge = law((1 - weight) * places + weight * coarse, spread)
-        given = law(np.array([0.0]), hidden)[0] * law(places, most - hidden)[:, coarse + 150]
+        bridge = distribution((1 - weight) * places + weight * coarse, spread)
+        given = (
+            distribution(np.array([0.0]), hidden)[0]
+            * distribution(places, most - hidden)[:, coarse + 150]
+        )
         seen = given @ bridge / given.sum()
         # no finer version: the next version is drawn from the coarse one and the exact vector, 0
-        plain = law(np.array([coarse * between / most]), between * (most - between) / most)[0]
+        plain = distribution(
+            np.array([coarse * between / most]), between * (most - between) / most
+        )[0]
         assert np.allclose(seen, plain, rtol=1e-9, atol=1e-14)
         # negative control: around a rounded centre the two differ
-        rounded = law(np.floor((1 - weight) * places + weight * coarse + 0.5), spread)
+        rounded = distribution(np.floor((1 - weight) * places + weight * coarse + 0.5), spread)
         assert not np.allclose(given @ rounded / given.sum(), plain, rtol=1e-9, atol=1e-6)
 
     def test_a_path_can_be_drawn_from_continuous_releases_that_cost_its_levels(self) -> None:

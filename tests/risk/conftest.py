@@ -220,22 +220,22 @@ def _discrete_laplace(k: np.ndarray, scale: float) -> np.ndarray:
     return (1 - q) / (1 + q) * q ** np.abs(k).astype(float)
 
 
-def _quantile_law(scores: Sequence[int], scale: float) -> np.ndarray:
+def _quantile_distribution(scores: Sequence[int], scale: float) -> np.ndarray:
     shifted = np.asarray(scores, dtype=float) / scale
     weights = np.exp(shifted - shifted.max())
     return weights / weights.sum()
 
 
-def _tail_law(counts: Sequence[int], most: int, scales: tuple[float, float]) -> np.ndarray:
+def _tail_distribution(counts: Sequence[int], most: int, scales: tuple[float, float]) -> np.ndarray:
     first, second = scales
     span = int(60 * max(scales)) + max([0, *map(abs, counts)])
     drawn = np.arange(-span, span + 1)
-    law, left = [], _discrete_laplace(drawn, first)
+    distribution, left = [], _discrete_laplace(drawn, first)
     for count in counts:
         passes = _at_least(drawn - most + count, second)
-        law.append(float((left * passes).sum()))
+        distribution.append(float((left * passes).sum()))
         left = left * (1 - passes)
-    return np.array([*law, float(left.sum())])
+    return np.array([*distribution, float(left.sum())])
 
 
 @pytest.fixture(scope="session")
@@ -245,11 +245,13 @@ def fits() -> Callable[..., bool]:
     A chi-square test of all of them together.
     """
 
-    def check(drawn: np.ndarray, law: np.ndarray) -> bool:
-        common = np.flatnonzero(law > 0.02)
-        counts = np.bincount(drawn, minlength=len(law))
+    def check(drawn: np.ndarray, distribution: np.ndarray) -> bool:
+        common = np.flatnonzero(distribution > 0.02)
+        counts = np.bincount(drawn, minlength=len(distribution))
         seen = np.append(counts[common], len(drawn) - counts[common].sum())
-        wanted = len(drawn) * np.append(law[common], max(0, 1 - law[common].sum()))
+        wanted = len(drawn) * np.append(
+            distribution[common], max(0, 1 - distribution[common].sum())
+        )
         if wanted[-1] < 20:
             # too rare to be counted apart
             seen[-2:], wanted[-2:] = [0, seen[-2:].sum()], [0, wanted[-2:].sum()]
@@ -260,15 +262,15 @@ def fits() -> Callable[..., bool]:
 
 
 @pytest.fixture(scope="session")
-def quantile_law() -> Callable[..., np.ndarray]:
+def quantile_distribution() -> Callable[..., np.ndarray]:
     """Exact probabilities of each place, from exact scores and the Gumbel scale."""
-    return _quantile_law
+    return _quantile_distribution
 
 
 @pytest.fixture(scope="session")
-def tail_law() -> Callable[..., np.ndarray]:
+def tail_distribution() -> Callable[..., np.ndarray]:
     """Exact probabilities of each candidate and, last, of none: summed over the threshold's noise.
 
     From exact counts, the most rows that may break tau, and both noise scales.
     """
-    return _tail_law
+    return _tail_distribution

@@ -35,7 +35,7 @@ def variance_at(level, variance, pure):
 
 
 def worst(left, right):
-    """The largest |ln| of the ratio of two laws, over all outcomes."""
+    """The largest |ln| of the ratio of two distributions, over all outcomes."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.abs(np.log(np.asarray(left)) - np.log(np.asarray(right)))
     # what neither can put out tells nothing
@@ -62,10 +62,10 @@ def neighbours(places, most):
 class TestQuantile:
     """S1: every table of at most four rows on the grid 0, 1/4, ..., 1, and one row more."""
 
-    def audit(self, p, scale, quantile_law):
+    def audit(self, p, scale, quantile_distribution):
         wanted = Quantile(Fraction(p))
         return max(
-            worst(*(quantile_law(wanted.scores(rows), scale(wanted)) for rows in pair))
+            worst(*(quantile_distribution(wanted.scores(rows), scale(wanted)) for rows in pair))
             for pair in neighbours(range(0, selection.STEPS + 1, selection.STEPS // 4), 4)
         )
 
@@ -76,31 +76,31 @@ class TestQuantile:
     @pytest.mark.parametrize(
         ("p", "expected"), [("0.5", 0.9453), ("0.9", 0.5085), ("0.99", 0.4834)]
     )
-    def test_a_choice_of_epsilon_1_tells_no_more(self, p, expected, quantile_law):
-        found = self.audit(p, lambda wanted: wanted.scale(ONE, PURE), quantile_law)
+    def test_a_choice_of_epsilon_1_tells_no_more(self, p, expected, quantile_distribution):
+        found = self.audit(p, lambda wanted: wanted.scale(ONE, PURE), quantile_distribution)
         assert found == pytest.approx(expected, abs=5e-5)
         assert found <= 1
 
     @pytest.mark.parametrize("p", ["0.5", "0.9", "0.99"])
-    def test_too_small_a_sensitivity_is_detected(self, p, quantile_law):
+    def test_too_small_a_sensitivity_is_detected(self, p, quantile_distribution):
         def forgetful(wanted):
             # as if a row changed the difference of two scores by min(p, 1 - p) / 2 only
             return float(min(wanted.p, 1 - wanted.p) * wanted.p.denominator) / 2
 
-        assert self.audit(p, forgetful, quantile_law) > 1
+        assert self.audit(p, forgetful, quantile_distribution) > 1
 
-    def test_a_sensitivity_without_its_factor_2_is_detected(self, quantile_law):
-        assert self.audit("0.5", lambda w: w.scale(ONE, PURE) / 2, quantile_law) > 1
+    def test_a_sensitivity_without_its_factor_2_is_detected(self, quantile_distribution):
+        assert self.audit("0.5", lambda w: w.scale(ONE, PURE) / 2, quantile_distribution) > 1
 
     @pytest.mark.parametrize("p", ["0.5", "0.9", "0.99"])
-    def test_a_cost_in_zcdp_bounds_every_order(self, p, quantile_law):
+    def test_a_cost_in_zcdp_bounds_every_order(self, p, quantile_distribution):
         """rho-zCDP: the Renyi divergence of order a is at most a rho, for every a."""
         wanted, rho = Quantile(Fraction(p)), Fraction(1, 8)
         scale = wanted.scale(rho, ZCDP)
         assert scale == pytest.approx(wanted.scale(ONE, PURE))
 
         def divergence(rows, others, order, scale):
-            a, b = (quantile_law(wanted.scores(table), scale) for table in (rows, others))
+            a, b = (quantile_distribution(wanted.scores(table), scale) for table in (rows, others))
             return math.log(float((a**order * b ** (1 - order)).sum())) / (order - 1)
 
         pairs = list(neighbours(range(0, STEPS + 1, STEPS // 4), 3))
@@ -130,7 +130,7 @@ class TestTail:
 
     CANDIDATES = (Fraction(3), Fraction(1), Fraction(1, 2), Fraction(1, 3))
 
-    def audit(self, tail_law, cost, privacy, most=0, *, factors=(1, 1)):
+    def audit(self, tail_distribution, cost, privacy, most=0, *, factors=(1, 1)):
         wanted = Tail(self.CANDIDATES, 0.8, most, "bound")
         scales = tuple(f * s for f, s in zip(factors, wanted.scales(cost, privacy), strict=True))
         # a step on either side of where each candidate breaks tau
@@ -140,36 +140,40 @@ class TestTail:
         assert len(places) >= 4
         counts = {}
 
-        def law(rows):
+        def distribution(rows):
             found = tuple(wanted.counts(rows, privacy))
             if found not in counts:
-                counts[found] = tail_law(found, most, scales)
+                counts[found] = tail_distribution(found, most, scales)
             return counts[found]
 
-        return max(worst(law(base), law(more)) for base, more in neighbours(places, 3))
+        return max(
+            worst(distribution(base), distribution(more)) for base, more in neighbours(places, 3)
+        )
 
     @pytest.mark.parametrize("privacy", DEFINITIONS)
     @pytest.mark.parametrize("most", [0, 2, 12])
     @pytest.mark.parametrize("cost", [Fraction(1, 2), ONE, Fraction(3)])
-    def test_no_outcome_tells_more_than_was_paid_none_included(self, privacy, most, cost, tail_law):
+    def test_no_outcome_tells_more_than_was_paid_none_included(
+        self, privacy, most, cost, tail_distribution
+    ):
         epsilon = epsilon_of(cost, privacy)
-        found = self.audit(tail_law, cost, privacy, most)
+        found = self.audit(tail_distribution, cost, privacy, most)
         assert found <= epsilon
         assert found > epsilon / 3
 
     @pytest.mark.parametrize("privacy", DEFINITIONS)
-    def test_noise_half_as_large_is_detected(self, privacy, tail_law):
-        found = self.audit(tail_law, ONE, privacy, factors=(0.5, 0.5))
+    def test_noise_half_as_large_is_detected(self, privacy, tail_distribution):
+        found = self.audit(tail_distribution, ONE, privacy, factors=(0.5, 0.5))
         assert found > epsilon_of(ONE, privacy)
 
     @pytest.mark.parametrize("privacy", DEFINITIONS)
-    def test_charging_only_the_threshold_is_detected(self, privacy, tail_law):
+    def test_charging_only_the_threshold_is_detected(self, privacy, tail_distribution):
         first, _ = Tail(self.CANDIDATES, 0.8, 0, "bound").scales(ONE, privacy)
-        assert self.audit(tail_law, ONE, privacy) > 1 / first
+        assert self.audit(tail_distribution, ONE, privacy) > 1 / first
 
     @pytest.mark.parametrize("factors", [(0.1, 1), (1, 0.1)])
-    def test_either_noise_alone_does_not_protect(self, factors, tail_law):
-        assert self.audit(tail_law, ONE, PURE, most=12, factors=factors) > 1
+    def test_either_noise_alone_does_not_protect(self, factors, tail_distribution):
+        assert self.audit(tail_distribution, ONE, PURE, most=12, factors=factors) > 1
 
     def test_each_count_changes_by_at_most_1_and_all_in_one_direction(self):
         wanted = Tail(CANDIDATES, 0.9, 0, "bound")
@@ -292,7 +296,7 @@ class TestPublicRule:
 
     def test_the_printed_choice_is_detected(self, opened, size, equals):
         """E1: Algorithm 1 releases with epsilon 0.05 or with 10, and the spread shows which."""
-        laws, found = {}, {}
+        distributions, found = {}, {}
         for name, table in self.tables(public=True).items():
             if name == "empty":
                 continue
@@ -301,19 +305,19 @@ class TestPublicRule:
             found[name] = (profile, epsilon)
             scale, value = profile.scale(epsilon), profile.values[0]
             outside = (math.exp(-(2 - value) / scale) + math.exp(-(2 + value) / scale)) / 2
-            laws[name] = np.array([outside, 1 - outside])
+            distributions[name] = np.array([outside, 1 - outside])
         assert found["one matches"][1] == 0.05
         assert found["nobody matches"][1] == 10
-        assert laws["one matches"][0] == pytest.approx(0.906, abs=5e-4)
-        assert laws["nobody matches"][0] == pytest.approx(2.06e-9, rel=0.01)
-        assert worst(*laws.values()) == pytest.approx(19.90, abs=0.01)
+        assert distributions["one matches"][0] == pytest.approx(0.906, abs=5e-4)
+        assert distributions["nobody matches"][0] == pytest.approx(2.06e-9, rel=0.01)
+        assert worst(*distributions.values()) == pytest.approx(19.90, abs=0.01)
         for name, (profile, epsilon) in found.items():
             noise = DiscreteNoise(3)
             count = size(4_000)
             far = np.array(
                 [abs(profile.release(noise, epsilon).values[0]) > 2 for _ in range(count)]
             )
-            assert equals(far, laws[name][0])
+            assert equals(far, distributions[name][0])
 
     def test_so_is_our_own_choice_by_exact_values_which_is_why_it_is_marked(self, opened, budget):
         chosen = {}
@@ -350,7 +354,7 @@ class TestSparseVectorOnVariances:
     # below 0.1 all thresholds are far above any variance, and nearly nothing gets there
     LEVELS = tuple(float(c) for c in CANDIDATES if c >= Fraction(1, 10))
 
-    def law(self, margins, first, second):
+    def distribution(self, margins, first, second):
         """P of the first passing candidate, and of none; margins are (value - threshold) / D."""
         span = 45 * max(first, second) + np.abs(margins).max()
         at = np.linspace(-span, span, 240_001)
@@ -368,7 +372,7 @@ class TestSparseVectorOnVariances:
             (np.var(r) - self.TAU / variance_at(level, 1.0, pure=True)) / spread
             for level in self.LEVELS
         ]
-        return self.law(margins, 1 / first, 2 / (1 - first))
+        return self.distribution(margins, 1 / first, 2 / (1 - first))
 
     @pytest.mark.parametrize("name", PAIRS)
     def test_no_outcome_tells_more_than_epsilon_1(self, name):
@@ -385,16 +389,16 @@ class TestSparseVectorOnVariances:
     def test_the_largest_of_the_table_as_normaliser_is_detected(self):
         """E2: an outlier rescales everyone; n = 1001, where the promise was epsilon 1."""
 
-        def law(d, n):
+        def distribution(d, n):
             first = 0.3864882096
             margins = []
             for level in map(float, CANDIDATES):
                 risks = d + 1 / level
                 margins.append((np.var(risks / risks.max()) - 1e-5) * n)
-            return self.law(margins, 1 / first, 2 / (1 - first))
+            return self.distribution(margins, 1 / first, 2 / (1 - first))
 
         crowd = np.repeat([0, 0.4], 500)
-        left, right = law(np.append(crowd, 1.0), 1_001), law(crowd, 1_001)
+        left, right = distribution(np.append(crowd, 1.0), 1_001), distribution(crowd, 1_001)
         three = CANDIDATES.index(3)
         assert left[three] == pytest.approx(1.0e-3, rel=0.05)
         assert right[three] == pytest.approx(1.6e-10, rel=0.05)

@@ -722,7 +722,7 @@ class TestShare:
     def test_the_intervals_hold_together_with_the_stated_confidence(
         self, bins, opened, people, budget, unit
     ):
-        """The noise is whole numbers: its exact law, not that of its continuous cousin."""
+        """The noise is whole numbers: its exact distribution, not that of its continuous cousin."""
         profile = opened(people, **budget).risk(SUM)
         for cost in ("0.005", "0.05", "0.3", "0.5", "1", "2", "5.83", "9"):
             found = profile.share(bins=bins, **{unit: cost})
@@ -735,8 +735,8 @@ class TestShare:
                 continuous = -math.log(share) * scale
             else:
                 drawn = np.arange(-4_000, 4_001)
-                law = np.exp(-(drawn.astype(float) ** 2) / (2 * scale**2))
-                outside = law[np.abs(drawn) > half + 1e-9].sum() / law.sum()
+                distribution = np.exp(-(drawn.astype(float) ** 2) / (2 * scale**2))
+                outside = distribution[np.abs(drawn) > half + 1e-9].sum() / distribution.sum()
                 continuous = scale * math.sqrt(2 * -math.log(share))
             assert (1 - outside) ** (bins + 1) >= found.confidence
             # and they are no wider than whole numbers make them

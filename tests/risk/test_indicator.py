@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.risk.indicator import FORMS, expected_size, floor, limit, relative
 
@@ -24,13 +24,13 @@ DEFINITIONS = (ZCDP, PURE)
 def gaussian(k, distance, sigma, form):
     """The indicator in units of the answer."""
     losses = np.array([distance**2 / (2 * sigma**2)])
-    return relative(losses, ZCDP, form, k)[0] * floor(Law("gaussian", sigma), form, k)
+    return relative(losses, ZCDP, form, k)[0] * floor(NoiseDistribution("gaussian", sigma), form, k)
 
 
 def laplace(parts, b, form, k=1):
     """The indicator in units of the answer; ``parts`` are the coordinates of one row."""
     losses = np.atleast_2d(parts) / b if form == "exact" else np.array([np.sum(parts) / b])
-    return relative(losses, PURE, form, k)[0] * floor(Law("laplace", b), form, k)
+    return relative(losses, PURE, form, k)[0] * floor(NoiseDistribution("laplace", b), form, k)
 
 
 class TestPublishedValues:
@@ -75,7 +75,7 @@ class TestPublishedValues:
         assert found == pytest.approx(rho)
         k = len(v)
         indicator = relative(np.array([rho]), ZCDP, "bound", k)[0] * floor(
-            Law("gaussian", 1.0), "bound", k
+            NoiseDistribution("gaussian", 1.0), "bound", k
         )
         assert indicator == pytest.approx(expected, abs=1e-9)
 
@@ -160,7 +160,9 @@ class TestMeaning:
             lambda r: r * 2 * r * chi.pdf(r * r), math.sqrt(low), math.sqrt(high), limit=500
         )
         found = relative(np.array([loss]), ZCDP, "exact", k)[0]
-        assert found * floor(Law("gaussian", 1.0), "exact", k) == pytest.approx(mean, rel=1e-6)
+        assert found * floor(NoiseDistribution("gaussian", 1.0), "exact", k) == pytest.approx(
+            mean, rel=1e-6
+        )
 
 
 class TestSimulated:

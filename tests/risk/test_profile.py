@@ -562,8 +562,8 @@ class TestSentence:
         )
         assert f"about {typical:.3g} in a typical answer" in text
         (rare,) = map(float, re.findall(r"less than ([\d.]+) in 99 of 100", text))
-        law, far = stats.norm(rho, math.sqrt(2 * rho)), math.log(rare)
-        within = law.cdf(far) - law.cdf(-far)
+        distribution, far = stats.norm(rho, math.sqrt(2 * rho)), math.log(rare)
+        within = distribution.cdf(far) - distribution.cdf(-far)
         assert 0.99 <= within + 1e-4 < 0.996
 
     def test_rows_that_are_alike_are_counted(self, said):
@@ -608,7 +608,7 @@ class TestGuesses:
         found = profile.guesses(epsilon="0.8409").to_frame()["guesses"]
         assert list(found) == pytest.approx([50, 59.48, 67.16], abs=0.005)
 
-    def test_several_laplace_values_by_their_joint_law(self, opened, mixed):
+    def test_several_laplace_values_by_their_joint_distribution(self, opened, mixed):
         """Not by the sum of their sizes in one coordinate."""
         profile = opened(mixed, epsilon=9).risk("SELECT SUM(m) AS s, AVG(n) AS a FROM t")
         sizes = profile._rows._by_view(2.0)
@@ -725,10 +725,10 @@ class TestSignedLosses:
                 released = np.array(state.version(name, level).vector) / view.scale
                 reach = view.measure.sensitivity
                 if unit == "rho":
-                    law = stats.norm(scale=reach / math.sqrt(2 * level))
+                    distribution = stats.norm(scale=reach / math.sqrt(2 * level))
                 else:
-                    law = stats.laplace(scale=reach / float(level))
-                total += law.logpdf(released - vector).sum()
+                    distribution = stats.laplace(scale=reach / float(level))
+                total += distribution.logpdf(released - vector).sum()
             return total
 
         base, others = left_out(profile.plan)

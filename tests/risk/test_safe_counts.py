@@ -82,7 +82,7 @@ class TestMargins:
 
     @pytest.mark.parametrize("epsilon", ["0.002", "0.02", "0.7"])
     def test_a_sum_of_laplace_noises_lies_further_down_as_rarely_as_is_said(self, epsilon):
-        """Against the law of a difference of two sums of geometric variables."""
+        """Against the distribution of a difference of two sums of geometric variables."""
         rate = float(Fraction(epsilon))
         for k, margin in enumerate(margins(Fraction(epsilon), PURE), start=1):
             reach = np.arange(int(60 * k / rate))
@@ -359,11 +359,11 @@ class TestRefusals:
 
     def test_a_share_says_from_how_many_people_on_it_shows_something(self, profile):
         """n is private: nothing can be refused beforehand."""
-        assert profile.target(p=0.99).sentences() == [
+        assert profile.counts_target(p=0.99).sentences() == [
             "They cost rho 0.005.",
             "They are useful only in tables of about 4,500 people or more.",
         ]
-        assert profile.target(at_most=50).sentences()[0] == "They cost rho 0.00402."
+        assert profile.counts_target(at_most=50).sentences()[0] == "They cost rho 0.00402."
 
 
 class TestMarks:

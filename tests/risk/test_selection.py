@@ -1,4 +1,4 @@
-"""Private selections do what they say: exact scores, noise of the stated law, results by arithmetic.
+"""Private selections do what they say: exact scores, noise of the stated distribution, results by arithmetic.
 
 Numbers of theorems, errors and oracles are those of docs/methods/rdr.md.
 """
@@ -76,39 +76,42 @@ class TestQuantile:
 
     @pytest.mark.parametrize("privacy", DEFINITIONS)
     def test_places_have_the_law_of_the_exponential_mechanism(
-        self, privacy, quantile_law, size, fits
+        self, privacy, quantile_distribution, size, fits
     ):
         wanted, rows, cost = Quantile(Fraction(4, 5)), table(SPREAD), Fraction(3, 10)
-        law = quantile_law(wanted.scores(rows), wanted.scale(cost, privacy))
-        wider = quantile_law(wanted.scores(rows), 1.3 * wanted.scale(cost, privacy))
+        distribution = quantile_distribution(wanted.scores(rows), wanted.scale(cost, privacy))
+        wider = quantile_distribution(wanted.scores(rows), 1.3 * wanted.scale(cost, privacy))
         noise, count = DiscreteNoise(4), size(3_600)
         drawn = np.array([wanted.draw(rows, cost, privacy, noise)[0] for _ in range(count)])
-        assert np.count_nonzero(law > 0.02) > 4
-        assert fits(drawn, law)
+        assert np.count_nonzero(distribution > 0.02) > 4
+        assert fits(drawn, distribution)
         # a scale that is off by 30 % is missed once in a million runs
         assert not fits(drawn, wider)
 
-    def test_the_secure_draw_has_it_too(self, quantile_law, size, equals):
+    def test_the_secure_draw_has_it_too(self, quantile_distribution, size, equals):
         wanted, rows = Quantile(Fraction(1, 2)), table([0, 0, 0, STEPS, STEPS])
-        law, noise = quantile_law(wanted.scores(rows), wanted.scale(ONE, PURE)), SecureNoise()
+        distribution, noise = (
+            quantile_distribution(wanted.scores(rows), wanted.scale(ONE, PURE)),
+            SecureNoise(),
+        )
         drawn = np.array([wanted.draw(rows, ONE, PURE, noise)[0] for _ in range(size(3_000))])
-        assert equals(drawn == GRID, law[GRID])
-        assert equals(drawn < GRID // 2, law[: GRID // 2].sum())
+        assert equals(drawn == GRID, distribution[GRID])
+        assert equals(drawn < GRID // 2, distribution[: GRID // 2].sum())
 
-    def test_a_published_example(self, monkeypatch, quantile_law, size, equals, fits):
+    def test_a_published_example(self, monkeypatch, quantile_distribution, size, equals, fits):
         """900 rows at 0, 80 at 0.1, 15 at 0.5, 5 at 1; grid in steps of 0.05."""
         monkeypatch.setattr(selection, "STEPS", 20)
         monkeypatch.setattr(selection, "GRID", 20)
         wanted, rows = Quantile(Fraction(99, 100)), table([0, 2, 10, 20], [900, 80, 15, 5])
-        law = quantile_law(wanted.scores(rows), wanted.scale(ONE, PURE))
+        distribution = quantile_distribution(wanted.scores(rows), wanted.scale(ONE, PURE))
         for place in range(21):
             if 2 <= place < 20:
                 expected = 0.0933 if place >= 10 else 0.0075
-                assert law[place] == pytest.approx(expected, abs=5e-5)
-        assert law[20] == pytest.approx(0.0075, abs=5e-5)
+                assert distribution[place] == pytest.approx(expected, abs=5e-5)
+        assert distribution[20] == pytest.approx(0.0075, abs=5e-5)
         noise = DiscreteNoise(9)
         drawn = np.array([wanted.draw(rows, ONE, PURE, noise)[0] for _ in range(size(3_600))])
-        assert fits(drawn, law)
+        assert fits(drawn, distribution)
         assert equals((drawn >= 10) & (drawn < 20), 10 * 0.0933)
 
     @pytest.mark.parametrize("form", FORMS)
@@ -168,18 +171,20 @@ class TestTail:
         assert (1 / first + 2 / second) ** 2 / 2 < 1 / 200
 
     @pytest.mark.parametrize("privacy", DEFINITIONS)
-    def test_outcomes_have_the_law_of_the_sparse_vector(self, privacy, tail_law, size, fits):
+    def test_outcomes_have_the_law_of_the_sparse_vector(
+        self, privacy, tail_distribution, size, fits
+    ):
         candidates = (Fraction(2), Fraction(1), Fraction(1, 2), Fraction(1, 20))
         wanted, rows = self.wanted(0.8, 2, candidates=candidates), table(SPREAD[::20])
         counts, scales = wanted.counts(rows, privacy), wanted.scales(ONE, privacy)
-        law = tail_law(counts, 2, scales)
-        assert law.sum() == pytest.approx(1, abs=1e-12)
-        other = tail_law(counts, 2, (scales[0] * 1.3, scales[1] * 1.3))
+        distribution = tail_distribution(counts, 2, scales)
+        assert distribution.sum() == pytest.approx(1, abs=1e-12)
+        other = tail_distribution(counts, 2, (scales[0] * 1.3, scales[1] * 1.3))
         noise = DiscreteNoise(6)
         # both scales off by 30 % are missed once in a million runs
         drawn = np.array([wanted.draw(rows, ONE, privacy, noise)[0] for _ in range(size(4_000))])
         outcomes = np.where(drawn < 0, len(candidates), drawn)
-        assert fits(outcomes, law)
+        assert fits(outcomes, distribution)
         assert not fits(outcomes, other)
 
     def test_every_draw_asks_for_the_same_noise_wherever_it_passes(self):

@@ -50,7 +50,7 @@ class TestGridMethod:
         assert unit.margin_of_error(0.05, "paper") == 48
         assert unit.margin_of_error(0.05) == 48.5
 
-    def test_the_corrected_method_is_near_the_exact_law(self):
+    def test_the_corrected_method_is_near_the_exact_distribution(self):
         fine = grid(SCALES, gamma=1e-5)
         assert fine.margin_of_error(0.05) == pytest.approx(LAW.margin_of_error(0.05), rel=0.005)
         assert LAW.confidence(fine.margin_of_error(0.05)) >= 0.95 - 1e-5
@@ -77,7 +77,7 @@ class TestGridMethod:
 
 
 class TestMonteCarlo:
-    def test_draws_follow_the_exact_law(self, size):
+    def test_draws_follow_the_exact_distribution(self, size):
         """Kolmogorov's distance; a scale off by 2 % is seen."""
         count = size(200_000)
         sample = np.sort(draws(LAW, count, seed=3))
@@ -92,8 +92,8 @@ class TestMonteCarlo:
             assert bool(distance < kolmogorov_bound(count, 1e-3)) is (scale == 1)
 
     def test_gaussian_parts_are_drawn_too(self, size):
-        law = Mixture((1.0,), 9.0)
-        assert draws(law, size(100_000), seed=1).var() == pytest.approx(11, rel=0.03)
+        distribution = Mixture((1.0,), 9.0)
+        assert draws(distribution, size(100_000), seed=1).var() == pytest.approx(11, rel=0.03)
 
     def test_the_same_seed_gives_the_same_margin_of_error(self):
         found = [monte_carlo_margin_of_error(LAW, 0.05, 20_000, seed) for seed in (1, 1, 2)]
@@ -116,7 +116,7 @@ class TestNormalApproximation:
             normal_margin_of_error(LAW, 0.05)
 
     def test_it_is_near_for_many_small_terms(self):
-        law = Mixture((0.1,) * 400, 0.0)
-        assert normal_margin_of_error(law, 0.05) == pytest.approx(
-            law.margin_of_error(0.05), rel=1e-3
+        distribution = Mixture((0.1,) * 400, 0.0)
+        assert normal_margin_of_error(distribution, 0.05) == pytest.approx(
+            distribution.margin_of_error(0.05), rel=1e-3
         )

@@ -211,7 +211,7 @@ class TestNoise:
         wanted = (0.21952465443761057, 0.3, 0.3158318547341815, 0.16464349082820792)
         assert found == pytest.approx(wanted, rel=1e-9)
 
-    def test_the_finer_noise_has_its_own_law(self):
+    def test_the_finer_noise_has_its_own_distribution(self):
         coarse, fine = self.pair(refinement.finer)
         assert stats.kstest(fine, stats.laplace(scale=4).cdf).pvalue > 0.001
         assert near((coarse == fine).mean(), self.COUNT, 0.16)
@@ -229,7 +229,7 @@ class TestNoise:
         assert stats.kstest(fine, stats.laplace(scale=4).cdf).pvalue < 1e-12
         assert fine.mean() > 1.5
 
-    def test_going_up_and_coming_down_are_one_law(self):
+    def test_going_up_and_coming_down_are_one_distribution(self):
         """The pair is that of the recursion from fine to coarse: 36 cells, chi-square."""
         count, source = 100_000, rng(12)
         forward = self.pair(refinement.finer, count)

@@ -17,7 +17,7 @@ from dpnb.curator import Curator
 from dpnb.errors import RequestError, SchemaError
 from dpnb.estimation.estimates import estimate
 from dpnb.privacy.budget import Budget
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.definition import ZCDP
 from dpnb.schema.columns import Category, Date, Integer, Real
 from dpnb.schema.schema import Schema
@@ -532,9 +532,9 @@ class TestMeans:
             answer = estimate(
                 "m", "AVG", "age",
                 total=made.apply(noisy, True),
-                total_law=Law("gaussian", scale * sigma * made.norm(True)),
+                total_distribution=NoiseDistribution("gaussian", scale * sigma * made.norm(True)),
                 count=made.apply(noisy, None),
-                count_law=Law("gaussian", scale * sigma * made.norm(None)),
+                count_distribution=NoiseDistribution("gaussian", scale * sigma * made.norm(None)),
                 middle=made.middle, reach=made.reach, look=1, alpha=alpha, each=alpha,
             )  # fmt: skip
             hits.append(answer.low[0] <= mean <= answer.high[0])

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpnb.display.cards import words
-from dpnb.display.cards.listing import as_listing
+from dpnb.display.cards.info_table import as_info_table
 from dpnb.display.text import CONDITIONAL
 from dpnb.formats import loss_text
-from dpnb.results import Listing
+from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
     from dpnb.results import Bill
 
 
-def bill_listing(bill: Bill) -> Listing:
+def bill_info_table(bill: Bill) -> InfoTable:
     """Return a bill as a table."""
     rows = tuple(
         (word, loss_text(loss, bill.privacy, bill.delta, left=word == "left"))
@@ -27,7 +27,7 @@ def bill_listing(bill: Bill) -> Listing:
     picked = (CONDITIONAL,) if bill.conditional else ()
     kernel = words.ledger_note(bill)
     notes = (*picked, *((kernel,) if kernel else ()))
-    return Listing("Bill", ("", "privacy loss"), rows, bill.stamp, notes)
+    return InfoTable("Bill", ("", "privacy loss"), rows, bill.stamp, notes)
 
 
-BILL = as_listing(bill_listing)
+BILL = as_info_table(bill_info_table)

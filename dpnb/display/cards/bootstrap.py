@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpnb.display.cards.listing import as_listing
+from dpnb.display.cards.info_table import as_info_table
 from dpnb.display.text import stamps
 from dpnb.formats import ends_text, figure, label, percent
-from dpnb.results import Listing
+from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
     from dpnb.answers.bootstrap import Bootstrap
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 WARNING = "Approximate: they may miss the exact value more often than stated"
 
 
-def bootstrap_listing(found: Bootstrap) -> Listing:
+def bootstrap_info_table(found: Bootstrap) -> InfoTable:
     """Return the intervals as a table."""
     rows = []
     for group, value, low, high in zip(
@@ -34,7 +34,7 @@ def bootstrap_listing(found: Bootstrap) -> Listing:
     )
     caption = " ".join([*stamps(found.stamp, found.conditional), caption])
     header = (", ".join(found.keys), found.alias, "approximate interval")
-    return Listing(caption, header, tuple(rows))
+    return InfoTable(caption, header, tuple(rows))
 
 
-BOOTSTRAP = as_listing(bootstrap_listing)
+BOOTSTRAP = as_info_table(bootstrap_info_table)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from dpnb.display import elements
 from dpnb.display.cards import Card, words
-from dpnb.display.html import listing_body
-from dpnb.display.text import listing_text
+from dpnb.display.html import info_table_body
+from dpnb.display.text import info_table_text
 from dpnb.formats import loss_text, share_text
-from dpnb.results import Listing
+from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
     from dpnb.results import BudgetStatus
@@ -20,7 +20,7 @@ _BOUNDS = (
 )
 
 
-def budget_listing(status: BudgetStatus) -> Listing:
+def budget_info_table(status: BudgetStatus) -> InfoTable:
     """Return the status as a table."""
     rows = tuple(
         (word, loss_text(loss, status.privacy, status.delta, left=word == "left"))
@@ -34,12 +34,12 @@ def budget_listing(status: BudgetStatus) -> Listing:
     promise = () if status.analyst is None else (_BOUNDS,)
     note = () if status.kept else (words.KERNEL,)
     header = ("", "privacy loss")
-    return Listing(f"Privacy budget{whose}", header, rows, status.stamp, (*promise, *note))
+    return InfoTable(f"Privacy budget{whose}", header, rows, status.stamp, (*promise, *note))
 
 
 def budget_text(status: BudgetStatus) -> str:
     """Return the budget for a terminal."""
-    return listing_text(budget_listing(status))
+    return info_table_text(budget_info_table(status))
 
 
 def budget_html(status: BudgetStatus) -> str:
@@ -48,7 +48,7 @@ def budget_html(status: BudgetStatus) -> str:
     share = min(1.0, float(spent / cap)) if cap else 1.0
     left = words.left_text(status.remaining, status.bill)
     bar = elements.meter(share) + elements.strong(f"Spent: {share_text(share)}. Left: {left}.")
-    body = listing_body(budget_listing(status), above=bar)
+    body = info_table_body(budget_info_table(status), above=bar)
     return elements.framed(f'<div class="dpnb-body">{body}</div>')
 
 

@@ -20,12 +20,12 @@ from dpnb.display.cards.decision_line import (
     threshold_sentence,
 )
 from dpnb.display.cards.decision_offers import offers
-from dpnb.display.html import aggregate_cells, aggregate_head, listing_table
+from dpnb.display.html import aggregate_cells, aggregate_head, info_table_element
 from dpnb.display.marks import GREY, interval_marks, scale
 from dpnb.display.text import (
     MAX_ROWS,
     aligned,
-    listing_text,
+    info_table_text,
     markdown,
     markdown_table,
     stamps,
@@ -35,7 +35,7 @@ from dpnb.errors import printable
 from dpnb.estimation.estimates import Estimates
 from dpnb.formats import loss_text, percent, share_text
 from dpnb.privacy.loss import amount_text
-from dpnb.results import Listing
+from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,15 +132,15 @@ def decision_cells(made: Decision) -> tuple[list[str], list[list[str]]]:
     return header, rows
 
 
-# facts as listings
+# facts as tables
 
 
-def overview(made: Decision) -> Listing:
+def overview(made: Decision) -> InfoTable:
     """Return which error is bounded, which certified and which only estimated, in figures."""
-    return Listing("Both errors in numbers", *decision_words.overview(made))
+    return InfoTable("Both errors in numbers", *decision_words.overview(made))
 
 
-def steps_listing(made: Decision) -> Listing | None:
+def steps_info_table(made: Decision) -> InfoTable | None:
     """Return the steps that were taken; None where there is none, or can be but one."""
     if made.steps < 2 or not made.taken:
         return None
@@ -158,7 +158,7 @@ def steps_listing(made: Decision) -> Listing | None:
         )
         for one in made.taken
     )
-    return Listing("Steps taken", header, rows)
+    return InfoTable("Steps taken", header, rows)
 
 
 def charged_sentence(made: Decision) -> str:
@@ -200,11 +200,11 @@ def decision_text(made: Decision) -> str:
     if rows:
         lines += [*aligned(header, rows, range(max(len(made.keys), 1) + 2)), ""]
     lines += [*rest_sentences(made), "", *condition_sentences(made)]
-    lines += ["", listing_text(overview(made)), ""]
+    lines += ["", info_table_text(overview(made)), ""]
     lines += [f"{name}: {printable(said)}" for name, said in decision_words.statements(made)]
-    steps = steps_listing(made)
+    steps = steps_info_table(made)
     if steps is not None:
-        lines += ["", listing_text(steps)]
+        lines += ["", info_table_text(steps)]
     return "\n".join([*lines, "", *map(printable, cost_sentences(made))])
 
 
@@ -271,12 +271,12 @@ def decision_css() -> str:
 
 def decision_body(made: Decision) -> str:
     """Return a decision without styles and scripts."""
-    steps = steps_listing(made)
+    steps = steps_info_table(made)
     return (
         f'<div class="dpnb-body dpnb-decide">{"".join(map(elements.boxed, stamps_of(made)))}'
         f"{elements.strong(decision_words.headline(made))}"
         f"{_groups(made)}{elements.notes(*rest_sentences(made))}{_lines(made)}{_errors(made)}"
-        f"{listing_table(steps, part=True) if steps else ''}{elements.notes(decision_words.cost_sentence(made))}{_ledger(made)}"
+        f"{info_table_element(steps, part=True) if steps else ''}{elements.notes(decision_words.cost_sentence(made))}{_ledger(made)}"
         f"{elements.notes(*after_sentences(made))}</div>"
     )
 
@@ -343,9 +343,7 @@ def _errors(made: Decision) -> str:
             )
         )
     )
-    return (
-        f'<div class="dpnb-errors">{listing_table(overview(made), part=True)}<dl>{said}</dl></div>'
-    )
+    return f'<div class="dpnb-errors">{info_table_element(overview(made), part=True)}<dl>{said}</dl></div>'
 
 
 def _ledger(made: Decision) -> str:
@@ -361,13 +359,13 @@ def _ledger(made: Decision) -> str:
 # the plan
 
 
-def plan_listings(price: DecisionPrice) -> list[Listing]:
+def plan_tables(price: DecisionPrice) -> list[InfoTable]:
     """Return the conditions of a plan with their uncertain regions, and its costs by step."""
     bound = price.beta if price.protect == "fnr" else price.alpha
     name = "beta" if price.protect == "fnr" else "alpha"
     phase = " in phase one" if price.mode in TWO_PHASES else ""
     found = [
-        Listing(
+        InfoTable(
             f"Plan (mode {price.mode}): {price.condition}, for {price.groups:,} groups",
             ("condition", "first uncertain region", f"share of the error bound {name} ({decision_words.rate(bound)}){phase}"),
             tuple((test.text, region_text(test), _share(test)) for test in price.tests),
@@ -378,7 +376,7 @@ def plan_listings(price: DecisionPrice) -> list[Listing]:
             (str(step), loss_text(cost, price.privacy, None))
             for step, cost in enumerate(price.costs, start=1)
         )
-        found.append(Listing("Privacy cost by step", ("step", "total so far"), rows))
+        found.append(InfoTable("Privacy cost by step", ("step", "total so far"), rows))
     return found
 
 
@@ -402,7 +400,7 @@ def ways_sentences(price: DecisionPrice) -> list[str]:
 
 def price_text(price: DecisionPrice) -> str:
     """Return a plan for a terminal."""
-    lines = [line for one in plan_listings(price) for line in (listing_text(one), "")]
+    lines = [line for one in plan_tables(price) for line in (info_table_text(one), "")]
     above = [f"{stamp}\n" for stamp in stamps(price.stamp, False)]
     return "\n".join(
         [
@@ -416,7 +414,7 @@ def price_text(price: DecisionPrice) -> str:
 def price_html(price: DecisionPrice) -> str:
     """Return a plan as tables with sentences below. Nothing was spent."""
     conditions, *costs = (
-        listing_table(one, part=place > 0) for place, one in enumerate(plan_listings(price))
+        info_table_element(one, part=place > 0) for place, one in enumerate(plan_tables(price))
     )
     said = f"{elements.notes(*ways_sentences(price))}{''.join(costs)}{elements.notes(*decision_words.plan_sentences(price))}"
     css = f"<style>{decision_css()}</style>"

@@ -67,7 +67,9 @@ def _doubt(
     from scipy.special import ndtr
 
     reading = made.readings[test.reading]
-    sd = reading.law.scale * (math.sqrt(2) if reading.law.family == "laplace" else 1.0)
+    sd = reading.distribution.scale * (
+        math.sqrt(2) if reading.distribution.family == "laplace" else 1.0
+    )
     half = growth * (np.asarray(reading.high) - np.asarray(reading.low)) / 2
     gap = np.asarray(reading.values) - np.asarray(test.limits)
     spread = max(sd * math.hypot(1.0, growth), 1e-300)

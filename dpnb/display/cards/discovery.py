@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from dpnb.display import elements
 from dpnb.display.cards import Card, words
-from dpnb.display.cards.listing import as_listing
+from dpnb.display.cards.info_table import as_info_table
 from dpnb.display.cards.price import price_words
 from dpnb.display.figures import finished, formula_free, row_axes
-from dpnb.display.html import listing_body
-from dpnb.display.text import CONDITIONAL, MAX_ROWS, listing_text
+from dpnb.display.html import info_table_body
+from dpnb.display.text import CONDITIONAL, MAX_ROWS, info_table_text
 from dpnb.engines.scans import MOST_LETTERS
 from dpnb.formats import percent
-from dpnb.results import Listing
+from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dpnb.discover.discovery import Discovery, DiscoveryPrice, ThresholdLaw
+    from dpnb.discover.discovery import Detection, Discovery, DiscoveryPrice
 
 _THEN = (
     "To group by these values, declare the column (.category()) instead of listing it as undeclared, and open "
@@ -28,13 +28,13 @@ _THEN = (
 _POINTS = 200
 
 
-def _listing(found: Discovery) -> Listing:
+def _values(found: Discovery) -> InfoTable:
     """Return the values as a table, with what is said about them."""
     shown = found.keys[:MAX_ROWS]
     rows = tuple((f"{place:,}", value) for place, value in enumerate(shown, start=1))
     more = words.rest_sentence(len(found.keys) - MAX_ROWS, "values")
     notes = tuple(one for one in (more, *discovery_sentences(found)) if one)
-    return Listing(title(found), ("", found.column), rows, found.stamp, notes)
+    return InfoTable(title(found), ("", found.column), rows, found.stamp, notes)
 
 
 def discovery_sentences(found: Discovery) -> list[str]:
@@ -46,7 +46,14 @@ def discovery_sentences(found: Discovery) -> list[str]:
     note = words.ledger_note(found.bill)
     order = ["The values that seem most common come first."] if len(found.keys) > 1 else []
     then = [_THEN] if found.keys else []
-    return [*order, hidden, law_sentence(found.law), *then, cost, *([note] if note else [])]
+    return [
+        *order,
+        hidden,
+        detection_sentence(found.detection),
+        *then,
+        cost,
+        *([note] if note else []),
+    ]
 
 
 def title(found: Discovery) -> str:
@@ -55,31 +62,31 @@ def title(found: Discovery) -> str:
     return f"{many} of {found.column} found in {found.table}"
 
 
-def _counted(law: ThresholdLaw, count: int) -> str:
+def _counted(detection: Detection, count: int) -> str:
     """Return which value is meant, by who counts for it."""
-    if not law.ids:
+    if not detection.ids:
         return f"with {count:,} {'row' if count == 1 else 'rows'}"
     if count == 1:
-        return f"counted for a single {law.ids}"
-    return f"counted for {count:,} different {law.ids}"
+        return f"counted for a single {detection.ids}"
+    return f"counted for {count:,} different {detection.ids}"
 
 
-def law_sentence(law: ThresholdLaw) -> str:
+def detection_sentence(detection: Detection) -> str:
     """Return which values are found, in words."""
     # upward: it is a promise
-    up, delta = Context(prec=6, rounding=ROUND_UP), law.threshold.delta
+    up, delta = Context(prec=6, rounding=ROUND_UP), detection.threshold.delta
     alone = f"{up.divide(Decimal(delta.numerator), Decimal(delta.denominator)):.6g}"
     said = (
-        f"A value {_counted(law, law.surely)} is found with a probability of at least "
-        f"{percent(law.confidence)}. A value {_counted(law, 1)} is found with a probability of at "
+        f"A value {_counted(detection, detection.surely)} is found with a probability of at least "
+        f"{percent(detection.confidence)}. A value {_counted(detection, 1)} is found with a probability of at "
         f"most {alone}."
     )
     long = f"texts of more than {MOST_LETTERS} letters"
-    if not law.ids:
+    if not detection.ids:
         return f"{said} {long.capitalize()} are neither found nor included in the number of hidden values."
-    times = "one value" if law.groups == 1 else f"{law.groups:,} values"
+    times = "one value" if detection.groups == 1 else f"{detection.groups:,} values"
     return (
-        f"{said} Each {law.ids} counts for at most {times}, chosen in secret. Values for which none "
+        f"{said} Each {detection.ids} counts for at most {times}, chosen in secret. Values for which none "
         f"counts, and {long}, are neither found nor included in the number of hidden values."
     )
 
@@ -87,13 +94,13 @@ def law_sentence(law: ThresholdLaw) -> str:
 def discovery_text(found: Discovery) -> str:
     """Return the values for a terminal, and what is said about them."""
     above = [f"{CONDITIONAL}\n"] if found.conditional else []
-    return "\n".join([*above, listing_text(_listing(found))])
+    return "\n".join([*above, info_table_text(_values(found))])
 
 
 def discovery_html(found: Discovery) -> str:
     """Return the values as a table, and what is said about them below."""
     return elements.framed(
-        f'<div class="dpnb-body">{listing_body(_listing(found), found.conditional)}</div>'
+        f'<div class="dpnb-body">{info_table_body(_values(found), found.conditional)}</div>'
     )
 
 
@@ -101,20 +108,20 @@ def plot_discovery(found: Discovery, ax: Axes | None = None) -> Axes:
     """Draw the probability that a value is shown against the number of rows, or ids, that have it."""
     import numpy as np
 
-    law, sure = found.law, found.law.surely
-    threshold = law.threshold
+    detection, sure = found.detection, found.detection.surely
+    threshold = detection.threshold
     ax = row_axes(8, ax)
     counts = np.unique(np.linspace(0, 1.5 * sure, _POINTS).round())
     ax.plot(counts, [threshold.shown(int(count)) for count in counts], color="C0")
     ax.axvline(sure, color="grey", linewidth=0.8)
     ax.annotate(
-        f"{sure:,}: at least {percent(law.confidence)}", (sure, 0.5), xytext=(4, 0),
+        f"{sure:,}: at least {percent(detection.confidence)}", (sure, 0.5), xytext=(4, 0),
         textcoords="offset points",
     )  # fmt: skip
     ax.set_ylim(0, 1.02)
     who = (
-        f"different {formula_free(law.ids)} that count for a value"
-        if law.ids
+        f"different {formula_free(detection.ids)} that count for a value"
+        if detection.ids
         else "rows of a value"
     )
     ax.set_xlabel(who)
@@ -122,17 +129,17 @@ def plot_discovery(found: Discovery, ax: Axes | None = None) -> Axes:
     return finished(ax, found)
 
 
-def price_listing(price: DiscoveryPrice) -> Listing:
+def price_info_table(price: DiscoveryPrice) -> InfoTable:
     """Return the price of a discovery as a table."""
-    sure = percent(price.law.confidence)
+    sure = percent(price.detection.confidence)
     rows = (
-        (f"count found with {sure} probability", f"{price.law.surely:,}"),
+        (f"count found with {sure} probability", f"{price.detection.surely:,}"),
         ("margin of error of the number of hidden values", f"± {price.hidden:,}"),
     )
     caption, note = price_words(price.bill, affordable=price.affordable)
-    said = (note, law_sentence(price.law))
-    return Listing(caption, ("", "expected"), rows, price.stamp, said)
+    said = (note, detection_sentence(price.detection))
+    return InfoTable(caption, ("", "expected"), rows, price.stamp, said)
 
 
 DISCOVERY = Card(discovery_text, discovery_html, plot=plot_discovery)
-PRICE = as_listing(price_listing)
+PRICE = as_info_table(price_info_table)

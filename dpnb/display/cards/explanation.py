@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnb.display import elements
 from dpnb.display.cards import Card, explanation_words, words
-from dpnb.display.cards.listing import as_listing
+from dpnb.display.cards.info_table import as_info_table
 from dpnb.display.cards.price import price_words
 from dpnb.display.cards.question import verdict
 from dpnb.display.figures import finished, formula_free, row_axes
@@ -27,7 +27,7 @@ from dpnb.errors import printable
 from dpnb.explain.influence import RELATIVE_UNIT
 from dpnb.explain.unbinned import unbinned_sentence
 from dpnb.formats import figure, percent
-from dpnb.results import Listing
+from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -265,7 +265,7 @@ def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
     return finished(ax, explanation)
 
 
-def price_listing(price: ExplanationPrice) -> Listing:
+def price_info_table(price: ExplanationPrice) -> InfoTable:
     """Return the price of an explanation as a table."""
 
     def shown(value: float) -> str:
@@ -299,7 +299,7 @@ def price_listing(price: ExplanationPrice) -> Listing:
         note,
     )
     notes = tuple(one for one in said if one)
-    return Listing(caption, ("", "expected"), rows, price.stamp, notes)
+    return InfoTable(caption, ("", "expected"), rows, price.stamp, notes)
 
 
 def _widget(explanation: Explanation, token: str = "") -> ExplanationWidget:
@@ -311,4 +311,4 @@ def _widget(explanation: Explanation, token: str = "") -> ExplanationWidget:
 EXPLANATION = Card(
     explanation_text, explanation_html, explanation_markdown, plot_explanation, _widget
 )
-PRICE = as_listing(price_listing)
+PRICE = as_info_table(price_info_table)

@@ -22,10 +22,10 @@ from dpnb.display.cards.inference_curve import (
 )
 from dpnb.display.html import aggregate_cells, aggregate_head
 from dpnb.display.marks import GREY, Scale, bar_mark, interval_marks, scale
-from dpnb.display.text import MAX_ROWS, aligned, group_cells, listing_text, stamps
+from dpnb.display.text import MAX_ROWS, aligned, group_cells, info_table_text, stamps
 from dpnb.errors import printable
 from dpnb.formats import ends_text, figure, percent, share_text, whole
-from dpnb.results import Listing
+from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -149,7 +149,7 @@ def inference_text(inference: Inference) -> str:
     said = map(printable, inference_sentences(inference))
     shown = [*above, *lines, "", *said]
     if inference.sources:
-        shown += ["", listing_text(_sources(inference, TEXT_SOURCES, _NARROW))]
+        shown += ["", info_table_text(_sources(inference, TEXT_SOURCES, _NARROW))]
     return "\n".join(shown)
 
 
@@ -307,10 +307,10 @@ def _density(inference: Inference) -> str:
 
 def _origin(inference: Inference) -> str:
     """Return the past answers that an inference rests on, under a line that opens them."""
-    listing = _sources(inference, MAX_SOURCES)
-    if not listing.rows:
+    info = _sources(inference, MAX_SOURCES)
+    if not info.rows:
         return ""
-    first, _, *heads = listing.header
+    first, _, *heads = info.header
     head = elements.head(first) + "".join(_right('th scope="col"', name) for name in heads)
     rows = "".join(
         '<tr><th scope="row" style="text-align:left;font-weight:normal">'
@@ -319,9 +319,9 @@ def _origin(inference: Inference) -> str:
         + "".join(_right("td", cell) for cell in cells)
         + '<td class="dpnb-plot" style="text-align:left;white-space:nowrap">'
         + f"{bar_mark(0.0, source.share, (0.0, 1.0, 1.0), opened=False)}</td></tr>"
-        for source, (statement, group, *cells) in zip(inference.sources, listing.rows, strict=False)
+        for source, (statement, group, *cells) in zip(inference.sources, info.rows, strict=False)
     )
-    said = listing.caption.removeprefix(f"{ORIGIN}: ")
+    said = info.caption.removeprefix(f"{ORIGIN}: ")
     return (
         f'<details><summary data-lm-suppress-shortcuts="true">{ORIGIN}</summary>'
         f'<table class="dpnb-table dpnb-past">'
@@ -335,7 +335,7 @@ def _right(tag: str, value: str) -> str:
     return f'<{tag} style="text-align:right">{elements.text(value)}</{tag[:2]}>'
 
 
-def _sources(inference: Inference, most: int, narrow: int | None = None) -> Listing:
+def _sources(inference: Inference, most: int, narrow: int | None = None) -> InfoTable:
     """Return the most important past answers as texts; with weights where there is one value."""
     sources = inference.sources
     single = len(inference.shares) == 1
@@ -350,7 +350,7 @@ def _sources(inference: Inference, most: int, narrow: int | None = None) -> List
     hidden = len(sources) - most
     if hidden > 0:
         told += f" {hidden:,} more: see .sources."
-    return Listing(told, header, rows)
+    return InfoTable(told, header, rows)
 
 
 def _source_cells(source: Source, narrow: int | None, *, single: bool) -> tuple[str, ...]:

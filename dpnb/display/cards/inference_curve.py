@@ -22,7 +22,7 @@ LEVELS = (
 
 
 def has_curve(inference: Inference, found: Inferred, group: int) -> bool:
-    """Return whether a group's interval rests on a law, so that the value has a curve.
+    """Return whether a group's interval rests on a distribution, so that the value has a curve.
 
     Bounds that hold whatever was asked rest on none.
     """
@@ -31,7 +31,7 @@ def has_curve(inference: Inference, found: Inferred, group: int) -> bool:
 
 
 def has_levels(inference: Inference, found: Inferred, group: int) -> bool:
-    """Return whether a group has an interval at every confidence: by the law of the noise alone."""
+    """Return whether a group has an interval at every confidence: by the distribution of the noise alone."""
     if not has_curve(inference, found, group):
         return False
     if inference.method != "blue" or inference.prior is not None or inference.chosen == "any":
@@ -77,7 +77,7 @@ def levels(inference: Inference, found: Inferred, group: int) -> list[tuple[floa
 
     wanted = {inference.confidence} if 0 < inference.confidence < 1 else set()
     joint, place, value = inference.joint, found.places[group], found.estimate[group]
-    law = joint.law(place[0])
+    distribution = joint.distribution(place[0])
     told = []
     for level in sorted({*LEVELS, *wanted}):
         width = methodcaller("margin_of_error", (1 - level) / int(inference.chosen))
@@ -85,7 +85,7 @@ def levels(inference: Inference, found: Inferred, group: int) -> list[tuple[floa
             ends = mean_interval(joint, *place, width, found.reach)
             low, high = (found.middle + end for end in ends)
         else:
-            half, middle = width(law), value or 0.0
+            half, middle = width(distribution), value or 0.0
             whole = found.function == "COUNT"
             low, high = count_interval(middle, half) if whole else (middle - half, middle + half)
         told.append((level, low, high))
@@ -101,8 +101,8 @@ def _spread(inference: Inference, found: Inferred, group: int) -> float:
     """Return the standard deviation of an estimate; of a mean, to first order."""
     place, middle = found.places[group], found.estimate[group]
     if len(place) == 1 or middle is None:
-        return float(inference.joint.law({place[0]: 1.0}).sd)
+        return float(inference.joint.distribution({place[0]: 1.0}).sd)
     total, count = place
     rows = abs(float(inference.joint.estimates[count]))
-    sd = float(inference.joint.law({total: 1.0, count: found.middle - middle}).sd)
+    sd = float(inference.joint.distribution({total: 1.0, count: found.middle - middle}).sd)
     return sd / rows if rows else 0.0

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpnb.display.cards import words
-from dpnb.display.cards.listing import as_listing
+from dpnb.display.cards.info_table import as_info_table
 from dpnb.formats import figure, loss_text
 from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.privacy.loss import amount_text
-from dpnb.results import Bill, Listing
+from dpnb.results import Bill, InfoTable
 
 if TYPE_CHECKING:
     from dpnb.answers.price import Origin, Price
 
 
-def price_listing(price: Price) -> Listing:
+def price_info_table(price: Price) -> InfoTable:
     """Return the price of a statement as a table."""
     rows = tuple(
         (
@@ -32,7 +32,7 @@ def price_listing(price: Price) -> Listing:
     if price.origin is not None:
         notes.append(_forecast(price.origin, price.privacy, price.delta))
     header = ("aggregate", "group size", "expected margin of error")
-    return Listing(caption, header, rows, price.stamp, tuple(notes))
+    return InfoTable(caption, header, rows, price.stamp, tuple(notes))
 
 
 def price_words(bill: Bill, *, affordable: bool) -> tuple[str, str]:
@@ -60,4 +60,4 @@ def _forecast(origin: Origin, privacy: PrivacyDefinition, delta: float | None) -
     return f"{past} {part}. {alone}"
 
 
-PRICE = as_listing(price_listing)
+PRICE = as_info_table(price_info_table)

@@ -34,7 +34,7 @@ from dpnb.formats import share_text
 from dpnb.ledger.accounts import OWNER
 from dpnb.ledger.mechanism import NONE
 from dpnb.privacy.loss import PrivacyLoss, amount_text
-from dpnb.results import minute
+from dpnb.results import format_time
 
 if TYPE_CHECKING:
     from dpnb.owner.report import Provenance, Row
@@ -167,7 +167,7 @@ def charge_list(provenance: Provenance) -> str:
         total = total + one.table
         name = "you" if one.row == OWNER else one.row
         rows.append(
-            (minute(one.time), name, own.text(one.own), own.text(one.table), own.text(total))
+            (format_time(one.time), name, own.text(one.own), own.text(one.table), own.text(total))
         )
     if not rows:
         return ""

@@ -14,7 +14,7 @@ from dpnb.display import elements
 from dpnb.display.cards.provenance_words import TOGETHER, timeline_sentence
 from dpnb.display.marks import round_scale
 from dpnb.privacy.loss import amount_text
-from dpnb.results import minute
+from dpnb.results import format_time
 
 if TYPE_CHECKING:
     from dpnb.owner.report import Provenance, Spending
@@ -64,9 +64,9 @@ def timeline(provenance: Provenance) -> str:
         f'<div class="dpnb-prov-plot" data-unit="{provenance.privacy.parameter}">{ticks}{marks}'
         '<svg viewBox="0 0 100 100" preserveAspectRatio="none" width="100%" height="100%">'
         f"{paths}</svg>{_labels(labels)}</div>"
-        f'<div class="dpnb-prov-foot"><i data-label="{minute(paid[0].time)}"></i>'
+        f'<div class="dpnb-prov-foot"><i data-label="{format_time(paid[0].time)}"></i>'
         '<i data-label="charges in order →"></i>'
-        f'<i data-label="{minute(paid[-1].time)} UTC"></i></div></div>'
+        f'<i data-label="{format_time(paid[-1].time)} UTC"></i></div></div>'
     )
 
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from dpnb.display.text import MAX_ROWS, listing_text
+from dpnb.display.text import MAX_ROWS, info_table_text
 from dpnb.errors import printable
 from dpnb.formats import loss_text, share_text
 from dpnb.ledger.accounts import OWNER
 from dpnb.ledger.mechanism import NONE
 from dpnb.privacy.definition import BASIC
 from dpnb.privacy.loss import PrivacyLoss, amount_text
-from dpnb.results import Listing, minute
+from dpnb.results import InfoTable, format_time
 
 if TYPE_CHECKING:
     from dpnb.owner.report import Column, Provenance, Row
@@ -306,7 +306,7 @@ def timeline_sentence(provenance: Provenance) -> str:
 
 def span(first: str, last: str) -> str:
     """Return two moments in UTC, the second one in short where the day is the same."""
-    start, end = minute(first), minute(last)
+    start, end = format_time(first), format_time(last)
     if start == end:
         return f"at {start} UTC"
     return f"{start} to {end[11:] if start[:10] == end[:10] else end} UTC"
@@ -318,7 +318,7 @@ def _times(count: int) -> str:
 
 def rule_lines(provenance: Provenance, most: int) -> list[tuple[str, str, str]]:
     """Return the newest of what the owner decided, oldest first: since when, its kind, in words."""
-    return [(minute(one.time), one.kind, one.text) for one in provenance.rules[-most:]]
+    return [(format_time(one.time), one.kind, one.text) for one in provenance.rules[-most:]]
 
 
 def more_rules(provenance: Provenance, most: int) -> list[str]:
@@ -360,7 +360,7 @@ def provenance_text(provenance: Provenance) -> str:
     )  # fmt: skip
     parts = [
         *summary_sentences(provenance), "",
-        listing_text(Listing(f"Analysts, in {name}", head, rows)),
+        info_table_text(InfoTable(f"Analysts, in {name}", head, rows)),
         *more(len(provenance.rows), MAX_ROWS, "analysts"),
     ]  # fmt: skip
     columns = heads(provenance)
@@ -373,7 +373,7 @@ def provenance_text(provenance: Provenance) -> str:
         )  # fmt: skip
         titles = ("column", "kind", TOGETHER, *(line.name for line in shown))
         parts += [
-            "", listing_text(Listing(f"Released, by view and analyst, in {name}", titles, known)),
+            "", info_table_text(InfoTable(f"Released, by view and analyst, in {name}", titles, known)),
             *more(len(columns), MAX_COLUMNS, "columns"), *filter(None, [sharing_sentence(provenance)]),
         ]  # fmt: skip
     if len(provenance.rows) > 1:
@@ -384,11 +384,11 @@ def provenance_text(provenance: Provenance) -> str:
             (one.label, said(provenance, one.known), share_text(share(provenance, one.known, provenance.cap)))
             for one in groups
         )  # fmt: skip
-        listing = Listing(
+        info = InfoTable(
             "Released to them together", ("who", "at most", "of the total budget"), told
         )
-        parts += ["", listing_text(listing), coalition_sentence(provenance)]
+        parts += ["", info_table_text(info), coalition_sentence(provenance)]
     if provenance.rules:
-        listing = Listing(RULES, ("UTC", "kind", "rule"), tuple(rule_lines(provenance, MAX_ROWS)))
-        parts += ["", listing_text(listing), *more_rules(provenance, MAX_ROWS)]
+        info = InfoTable(RULES, ("UTC", "kind", "rule"), tuple(rule_lines(provenance, MAX_ROWS)))
+        parts += ["", info_table_text(info), *more_rules(provenance, MAX_ROWS)]
     return "\n".join(parts)

@@ -15,12 +15,12 @@ from dpnb.answers.price import Price
 from dpnb.display import elements
 from dpnb.display.cards import Card, risk_tables, words
 from dpnb.display.figures import formula_free, row_axes
-from dpnb.display.html import listing_table
-from dpnb.display.text import EXACT, listing_text, stamps
+from dpnb.display.html import info_table_element
+from dpnb.display.text import EXACT, info_table_text, stamps
 from dpnb.errors import printable
 from dpnb.formats import ends_text, figure, percent
 from dpnb.privacy.loss import amount_text
-from dpnb.results import Listing
+from dpnb.results import InfoTable
 from dpnb.risk import frames, offers
 from dpnb.risk.guesses import LIMIT, at_most_text
 from dpnb.risk.nouns import noun
@@ -117,11 +117,11 @@ def risk_text(
         "RDR over its floor",
         "margin of error",
     )
-    ranges = Listing(f"{risk_tables.TITLE} {shown['statement']}", head, rows)
-    standing = Listing("Who stands out", tuple(top["head"]), tuple(map(tuple, top["rows"])))
+    ranges = InfoTable(f"{risk_tables.TITLE} {shown['statement']}", head, rows)
+    standing = InfoTable("Who stands out", tuple(top["head"]), tuple(map(tuple, top["rows"])))
     above = [f"{stamp}\n" for stamp in stamps(profile.stamp, False)]
     said = [printable(shown["levels"][shown["at"]]["sentence"]), *shown["notes"]]
-    return "\n".join([*above, listing_text(ranges), "", *said, "", listing_text(standing)])
+    return "\n".join([*above, info_table_text(ranges), "", *said, "", info_table_text(standing)])
 
 
 def choice_sentences(choice: Choice) -> list[str]:
@@ -166,7 +166,7 @@ def choice_html(choice: Choice) -> str:
 def histogram_html(histogram: RiskHistogram) -> str:
     """Return a released histogram as a table, and what it promises."""
     said = elements.notes(*histogram_sentences(histogram))
-    table = listing_table(histogram_listing(histogram))
+    table = info_table_element(histogram_info_table(histogram))
     stamped = elements.stamped(histogram.stamp, histogram.conditional)
     return elements.framed(f'<div class="dpnb-body">{stamped}{table}{said}</div>')
 
@@ -179,7 +179,7 @@ def counts_html(counts: SafeCounts) -> str:
 
 def counts_body(counts: SafeCounts) -> str:
     """Return the same without styles and stamps."""
-    return listing_table(counts_listing(counts)) + elements.notes(*counts_sentences(counts))
+    return info_table_element(counts_info_table(counts)) + elements.notes(*counts_sentences(counts))
 
 
 def picker_body(
@@ -259,7 +259,7 @@ def _stamp() -> str:
     return f'<p class="dpnb-stamp"><strong style="{box}">{EXACT}</strong></p>'
 
 
-def histogram_listing(histogram: RiskHistogram) -> Listing:
+def histogram_info_table(histogram: RiskHistogram) -> InfoTable:
     """Return the histogram as a table."""
     half = max(histogram.high) - max(histogram.counts)
     rows = tuple(
@@ -270,12 +270,12 @@ def histogram_listing(histogram: RiskHistogram) -> Listing:
     )
     who = f"Values of {histogram.ids}" if histogram.ids else "Rows"
     caption = f"{who} by their share of the largest possible contribution"
-    return Listing(
+    return InfoTable(
         caption, ("share", noun(histogram.ids), f"{percent(histogram.confidence)} interval"), rows
     )
 
 
-def counts_listing(counts: SafeCounts) -> Listing:
+def counts_info_table(counts: SafeCounts) -> InfoTable:
     """Return the levels as a table."""
     rows = tuple(
         (
@@ -293,7 +293,7 @@ def counts_listing(counts: SafeCounts) -> Listing:
         "share",
         "guesses right, at most",
     )
-    return Listing("Safe counts: how many people are above your limit", head, rows)
+    return InfoTable("Safe counts: how many people are above your limit", head, rows)
 
 
 def choice_text(choice: Choice) -> str:
@@ -304,14 +304,16 @@ def choice_text(choice: Choice) -> str:
 def histogram_text(histogram: RiskHistogram) -> str:
     """Return a released histogram for a terminal, and what it promises."""
     above = stamps(histogram.stamp, histogram.conditional)
-    table = listing_text(histogram_listing(histogram))
+    table = info_table_text(histogram_info_table(histogram))
     return "\n".join([*above, table, "", *histogram_sentences(histogram)])
 
 
 def counts_text(counts: SafeCounts) -> str:
     """Return safe counts for a terminal, of what they speak, and what they cost."""
     above = stamps(counts.stamp, counts.conditional)
-    return "\n".join([*above, listing_text(counts_listing(counts)), "", *counts_sentences(counts)])
+    return "\n".join(
+        [*above, info_table_text(counts_info_table(counts)), "", *counts_sentences(counts)]
+    )
 
 
 def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:

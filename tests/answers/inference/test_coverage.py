@@ -57,7 +57,7 @@ QUESTIONS = {
 
 @pytest.fixture(scope="module", params=BUDGETS)
 def session(request, shared):
-    """Everything is known exactly, and the law of the noise that it should have."""
+    """Everything is known exactly, and the distribution of the noise that it should have."""
     made = shared(PEOPLE, budget=BUDGETS[request.param]).session()
     for sql, level in PAST:
         unit = {ZCDP: ("rho", 0.01), PURE: ("epsilon", 0.2)}[request.param]
@@ -69,10 +69,10 @@ def noises(joint, draws, seed=0, scale=1.0):
     """Draws of the noise of every past answer, shape (draws, m)."""
     rng = np.random.default_rng(seed)
     drawn = [
-        getattr(rng, "normal" if law.family == "gaussian" else "laplace")(
-            0, law.scale * scale, draws
+        getattr(rng, "normal" if distribution.family == "gaussian" else "laplace")(
+            0, distribution.scale * scale, draws
         )
-        for law in joint.laws
+        for distribution in joint.distributions
     ]
     return np.array(drawn).T
 
@@ -153,9 +153,9 @@ class TestDraws:
     def test_claims(self, session, size, equals):
         """A claim that is just false has a p-value that is uniform."""
         found = session.infer("SELECT COUNT(*) AS n FROM t WHERE g = 'g1'")
-        law = found.joint.law(0)
+        distribution = found.joint.distribution(0)
         drawn = errors(found.joint, size(4_000))[:, 0]
-        chances = np.array([law.cdf(error) for error in drawn])
+        chances = np.array([distribution.cdf(error) for error in drawn])
         for level in (0.05, 0.3, 0.8):
             assert equals(chances <= level, level)
 
@@ -272,8 +272,8 @@ def conversation(session):
 
 def normal(sizes):
     """Whether pivots may well be normal with variance 1, by the sum of their squares."""
-    law, total = stats.chi2(len(sizes)), float(sizes @ sizes)
-    return min(law.cdf(total), law.sf(total)) > P_FLOOR / 2
+    distribution, total = stats.chi2(len(sizes)), float(sizes @ sizes)
+    return min(distribution.cdf(total), distribution.sf(total)) > P_FLOOR / 2
 
 
 class TestSessions:

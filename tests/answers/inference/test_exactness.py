@@ -256,7 +256,7 @@ def agrees(found, true):
 
 KINDS = {
     ZCDP: {"budget": {"rho": 10**11}},
-    # laws of mixed Laplace noise take their time
+    # distributions of mixed Laplace noise take their time
     PURE: {"budget": {"epsilon": 10**11}},
     "declared": {
         "budget": {"rho": 10**11},

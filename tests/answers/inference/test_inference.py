@@ -218,7 +218,7 @@ class TestEstimates:
 
 
 class TestIntervals:
-    """Margin of errors from the law of the noise."""
+    """Margin of errors from the distribution of the noise."""
 
     half = 5 * math.sqrt(6) * Z
     TWICE = "SELECT 2 * COUNT(*) - 10 AS n FROM people"
@@ -282,7 +282,7 @@ class TestIntervals:
         sql = "SELECT 1 * SUM(score) AS n FROM people"
         own_gaussian.query(sql, rho=0.02)
         few = own_gaussian.infer(sql, guaranteed=True).aggregates[0].margin_of_error(0)
-        sd = math.sqrt(own_gaussian.infer(sql).joint.law(0).variance)
+        sd = math.sqrt(own_gaussian.infer(sql).joint.distribution(0).variance)
         assert few == pytest.approx(sd * stats.norm.isf(0.05 / 7 / 2), rel=1e-3)
 
     def test_guaranteed_bounds_leave_their_part_to_values_that_do_not_bear_on_them(self, gaussian):
@@ -497,12 +497,14 @@ class TestPriors:
     @pytest.mark.parametrize("there", [0, 3])
     def test_a_true_claim_is_seldom_rejected(self, prior, there, size, reaches):
         """Also at the very end of what is possible, where no density is."""
-        law, level, runs = Mixture((), 49.0), 0.05, size(5_000)
+        distribution, level, runs = Mixture((), 49.0), 0.05, size(5_000)
         estimates = there + np.random.default_rng(7).normal(0, 7, runs)
         chances = [
-            compared(law, "<=", estimate - there)
+            compared(distribution, "<=", estimate - there)
             if prior is None
-            else update(read_prior(prior), estimate, law, integer=True).compared("<=", there)
+            else update(read_prior(prior), estimate, distribution, integer=True).compared(
+                "<=", there
+            )
             for estimate in estimates
         ]
         kept = np.array(chances) > level
@@ -574,7 +576,7 @@ class TestProbabilities:
     def test_tests_know_of_the_choice(self, session):
         plain, one = session.infer(WHOLE), session.infer(WHOLE, chosen=10)
         # a p-value between a tenth of the level and the level
-        number = plain.estimate + 2 * plain.joint.law(0).sd
+        number = plain.estimate + 2 * plain.joint.distribution(0).sd
         assert plain.test(">", number).rejected
         assert not one.test(">", number).rejected
         assert "at significance level 0.005" in repr(one.test(">", number))
