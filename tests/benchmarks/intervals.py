@@ -19,7 +19,7 @@ import numpy as np
 
 import dpnb
 from dpnb.estimation.intervals import mean_in_box
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.loss import rho_of_epsilon
 
 QUERIES = (
@@ -43,17 +43,17 @@ def published(column: str, group: str, rho: float, confidence: float, repeats: i
     }
     generator = np.random.default_rng(1)
     largest = max(abs(kind.low), abs(kind.high))
-    total_law = Law("gaussian", largest / math.sqrt(rho))
-    count_law = Law("gaussian", 1 / math.sqrt(rho))
+    total_distribution = NoiseDistribution("gaussian", largest / math.sqrt(rho))
+    count_distribution = NoiseDistribution("gaussian", 1 / math.sqrt(rho))
     widths = []
     for cell in cells:
         total, count = rows.get(cell, (0.0, 0))
         intervals = [
             mean_in_box(
-                total + generator.normal(0, total_law.scale),
-                count + generator.normal(0, count_law.scale),
-                total_law,
-                count_law,
+                total + generator.normal(0, total_distribution.scale),
+                count + generator.normal(0, count_distribution.scale),
+                total_distribution,
+                count_distribution,
                 1 - confidence,
             )
             for _ in range(repeats)

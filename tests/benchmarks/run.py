@@ -48,6 +48,7 @@ QUICK = {
     "probe/intro": ["--runs", "200"],
     "probe/taxi": ["--runs", "20"],
     "query": ["--rows", "32561", "1000000"],
+    "service": ["--seconds", "8"],
     "rdr/figure8": ["--rows", "1000000", "--runs", "3"],
     "rdr/figure9": ["--runs", "100"],
 }
@@ -55,11 +56,11 @@ QUICK = {
 
 
 def scripts() -> dict[str, Path]:
-    """Return the benchmarks by name: all scripts here but this one and parts of others."""
+    """Return the benchmarks by name: all scripts here but this one, the guard and parts of others."""
     found = {}
     for path in sorted(HERE.rglob("*.py")):
         name = path.relative_to(HERE).with_suffix("").as_posix()
-        if name == "run" or (name.startswith("peers/") and name != "peers/run"):
+        if name in ("guard", "run") or (name.startswith("peers/") and name != "peers/run"):
             continue
         if "__main__" in path.read_text("utf-8"):
             found[name.removesuffix("/run")] = path

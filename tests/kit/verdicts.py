@@ -13,6 +13,21 @@ def must(passed: bool, what: str) -> None:
     _verdicts.append((bool(passed), what))
 
 
+def at_most(value: float, bound: float, what: str, unit: str = "") -> None:
+    """Note a figure that must not be above a bound; the guard puts it into its table."""
+    must(value <= bound, f"{what}: {_figure(value, unit)} (at most {bound:g})")
+
+
+def at_least(value: float, bound: float, what: str, unit: str = "") -> None:
+    """Note a figure that must not be below a bound."""
+    must(value >= bound, f"{what}: {_figure(value, unit)} (at least {bound:g})")
+
+
+def _figure(value: float, unit: str) -> str:
+    shown = f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{shown} {unit}".rstrip()
+
+
 def finish() -> NoReturn:
     """Print one line for each requirement and leave with 1 when one is missed."""
     print()

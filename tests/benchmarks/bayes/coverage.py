@@ -29,7 +29,7 @@ from dpnb.estimation.joint import Joint, noise_variance, snapped
 from dpnb.estimation.mixed import count_interval, mean_interval, ratio
 from dpnb.estimation.prior import AtMost, NonNegative, update
 from dpnb.estimation.scheffe import factor
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from tests.kit.verdicts import finish, must
 
 LEVELS = (0.2, 0.05, 0.01)
@@ -41,7 +41,7 @@ MATRIX = np.array(
 )  # fmt: skip
 COUNTS = np.array([10.0, 20.0, 20.0, 10.0])
 LAWS = tuple(
-    Law("laplace" if place % 2 == 0 else "gaussian", scale)
+    NoiseDistribution("laplace" if place % 2 == 0 else "gaussian", scale)
     for place, scale in enumerate((20.0, 12.0, 20.0, 12.0, 10.0, 30.0, 40.0, 12.0))
 )
 """Of the worked history, mixed (tests/estimation/test_noise.py)."""
@@ -61,23 +61,33 @@ class Misses:
         return float(stats.binom.sf(self.missed - 1, self.count, self.alpha))
 
 
-def noises(rng: np.random.Generator, laws: Sequence[Law], count: int, wrong: float) -> np.ndarray:
-    """Draw noises, shape (count, m), ``wrong`` times as wide as the laws say."""
-    found = np.empty((count, len(laws)))
-    for place, law in enumerate(laws):
-        unit = rng.standard_normal(count) if law.family == "gaussian" else rng.laplace(size=count)
-        found[:, place] = wrong * law.scale * unit
+def noises(
+    rng: np.random.Generator, distributions: Sequence[NoiseDistribution], count: int, wrong: float
+) -> np.ndarray:
+    """Draw noises, shape (count, m), ``wrong`` times as wide as the distributions say."""
+    found = np.empty((count, len(distributions)))
+    for place, distribution in enumerate(distributions):
+        unit = (
+            rng.standard_normal(count)
+            if distribution.family == "gaussian"
+            else rng.laplace(size=count)
+        )
+        found[:, place] = wrong * distribution.scale * unit
     return found
 
 
 def lattice(
-    rng: np.random.Generator, laws: Sequence[Law], step: float, count: int, wrong: float
+    rng: np.random.Generator,
+    distributions: Sequence[NoiseDistribution],
+    step: float,
+    count: int,
+    wrong: float,
 ) -> np.ndarray:
     """Draw discrete noises of a step, shape (count, m)."""
-    found = np.empty((count, len(laws)))
-    for place, law in enumerate(laws):
-        scale = wrong * law.scale
-        if law.family == "laplace":
+    found = np.empty((count, len(distributions)))
+    for place, distribution in enumerate(distributions):
+        scale = wrong * distribution.scale
+        if distribution.family == "laplace":
             up, down = rng.geometric(-math.expm1(-step / scale), (2, count))
             found[:, place] = step * (up - down)
         else:
@@ -88,17 +98,19 @@ def lattice(
 
 
 def random_history(rng: np.random.Generator, rows: int, cells: int) -> tuple[Joint, np.ndarray]:
-    """Return the law of a random estimable query, and the rows; half of the noises are Laplace."""
+    """Return the distribution of a random estimable query, and the rows; half of the noises are Laplace."""
     matrix = rng.integers(-2, 3, (rows, cells)).astype(float)
     # rows that depend on others, so that the rank is not full
     for place in range(rows // 2, rows):
         matrix[place] = rng.integers(-1, 2, rows // 2) @ matrix[: rows // 2]
     matrix = matrix[np.abs(matrix).max(axis=1) > 0]
-    laws = [
-        Law("laplace" if rng.uniform() < 0.5 else "gaussian", float(10 ** rng.uniform(-1, 1)))
+    distributions = [
+        NoiseDistribution(
+            "laplace" if rng.uniform() < 0.5 else "gaussian", float(10 ** rng.uniform(-1, 1))
+        )
         for _ in matrix
     ]
-    history = History.of(matrix, np.zeros(len(matrix)), laws)
+    history = History.of(matrix, np.zeros(len(matrix)), distributions)
     query = np.zeros(cells)
     while not query.any():
         query = rng.integers(-2, 3, len(matrix)) @ matrix
@@ -119,7 +131,7 @@ def best_estimates(rng: np.random.Generator, wrong: float, size: Callable[[int],
     histories = 20
     for _ in range(histories):
         joint, _ = random_history(rng, int(rng.integers(4, 16)), int(rng.integers(8, 13)))
-        noise = noises(rng, joint.laws, count, wrong)
+        noise = noises(rng, joint.distributions, count, wrong)
         for alpha in LEVELS:
             missed[alpha] += int((~held(joint, 0, noise, alpha)).sum())
     return [Misses(missed[alpha], histories * count, alpha) for alpha in LEVELS]
@@ -130,16 +142,18 @@ def many_rows(rng: np.random.Generator, wrong: float, size: Callable[[int], int]
     rows = []
     for place in range(1000):
         low, high = np.sort(rng.choice(121, 2, replace=False)).tolist()
-        law = Law("laplace" if place % 2 else "gaussian", float(10 ** rng.uniform(0, 1.5)))
-        rows.append(Row(f"row {place}", range(low, high), 1.0, 0.0, law))
+        distribution = NoiseDistribution(
+            "laplace" if place % 2 else "gaussian", float(10 ** rng.uniform(0, 1.5))
+        )
+        rows.append(Row(f"row {place}", range(low, high), 1.0, 0.0, distribution))
     history = History(120)
     history.extend(rows)
     query = rng.integers(0, 2, 1000)[:8] @ np.array([row.support.dense(120) for row in rows[:8]])
     joint = history.estimate(*history.row(query))
     count = size(50_000)
     errors = np.zeros(count)
-    for weight, law in zip(joint.weights[0], joint.laws, strict=True):
-        errors += weight * noises(rng, [law], count, wrong)[:, 0]
+    for weight, distribution in zip(joint.weights[0], joint.distributions, strict=True):
+        errors += weight * noises(rng, [distribution], count, wrong)[:, 0]
     return [
         Misses(int((np.abs(errors) > joint.margin_of_error(0, alpha)).sum()), count, alpha)
         for alpha in LEVELS
@@ -147,7 +161,7 @@ def many_rows(rng: np.random.Generator, wrong: float, size: Callable[[int], int]
 
 
 def worked() -> tuple[History, Joint]:
-    """Return the worked history without noise, and the law of its query."""
+    """Return the worked history without noise, and the distribution of its query."""
     history = History.of(MATRIX, MATRIX @ COUNTS, LAWS)
     return history, history.estimate(*history.row([1, 0, 1, 0]))
 
@@ -178,11 +192,11 @@ def never_negative(rng: np.random.Generator, wrong: float, size: Callable[[int],
     At the bound itself a cut interval misses half as often as it says.
     """
     _, joint = worked()
-    law, found = joint.law(), []
-    for theta, prior in ((law.sd, NonNegative()), (3 * law.sd, AtMost(1000.0))):
+    distribution, found = joint.distribution(), []
+    for theta, prior in ((distribution.sd, NonNegative()), (3 * distribution.sd, AtMost(1000.0))):
         count, missed = size(1500), 0
         for error in (noises(rng, LAWS, count, wrong) @ joint.weights[0]).tolist():
-            low, high = update(prior, theta + error, law).interval(0.2)
+            low, high = update(prior, theta + error, distribution).interval(0.2)
             missed += not low <= theta <= high
         found.append(Misses(missed, count, 0.2))
     return found
@@ -203,12 +217,14 @@ def _lattices(
 ) -> list[Misses]:
     found = []
     for step in steps:
-        laws = [replace(law, scale=law.scale / 2) for law in LAWS]
+        distributions = [
+            replace(distribution, scale=distribution.scale / 2) for distribution in LAWS
+        ]
         history = History(4)
-        for place, (row, law) in enumerate(zip(MATRIX, laws, strict=True)):
-            history.add(Row(f"row {place}", range(4), row, 0.0, law, granularity=step))
+        for place, (row, distribution) in enumerate(zip(MATRIX, distributions, strict=True)):
+            history.add(Row(f"row {place}", range(4), row, 0.0, distribution, granularity=step))
         joint = history.estimate(*history.row([1, 0, 1, 0]))
-        noise = lattice(rng, laws, step, count, wrong)
+        noise = lattice(rng, distributions, step, count, wrong)
         found += [
             Misses(int((~held(joint, 0, noise, alpha)).sum()), count, alpha) for alpha in LEVELS
         ]
@@ -217,8 +233,8 @@ def _lattices(
 
 def all_combinations(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:  # fmt: skip
     """Scheffe's: no combination whatever is further off than so many standard deviations."""
-    found, families = [], Counter(law.family for law in LAWS)
-    variances = np.array([noise_variance(law) for law in LAWS])
+    found, families = [], Counter(distribution.family for distribution in LAWS)
+    variances = np.array([noise_variance(distribution) for distribution in LAWS])
     for alpha in (0.2, 0.05):
         count = size(20_000)
         limit = factor(families["gaussian"], families["laplace"], alpha)
@@ -231,11 +247,11 @@ def all_combinations(rng: np.random.Generator, wrong: float, size: Callable[[int
 def selected(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:
     """Bonferroni's: the cell of 100 empty ones whose answer is furthest from 0."""
     found = []
-    for law in (Law("laplace", 5.0), Law("gaussian", 5.0)):
-        history = History.of(np.eye(100), np.zeros(100), law)
+    for distribution in (NoiseDistribution("laplace", 5.0), NoiseDistribution("gaussian", 5.0)):
+        history = History.of(np.eye(100), np.zeros(100), distribution)
         joint = history.joint([history.row(np.eye(100)[0])])
         half, count = joint.bonferroni(0, 0.05, 100), size(20_000)
-        furthest = np.abs(noises(rng, joint.laws, count, wrong)).max(axis=1)
+        furthest = np.abs(noises(rng, joint.distributions, count, wrong)).max(axis=1)
         found.append(Misses(int((furthest > half).sum()), count, 0.05))
     return found
 
@@ -273,9 +289,12 @@ def one_program(rng: np.random.Generator, wrong: float, size: Callable[[int], in
 
 def growing(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:
     """The allowances behind them, of a history that may grow without end."""
-    laws = [Law(("laplace", "gaussian")[place % 2], 1.0 + place % 5) for place in range(300)]
-    widths, count = np.array(allowances(laws, 0.05, growing=True)), size(20_000)
-    over = (np.abs(noises(rng, laws, count, wrong)) > widths).any(axis=1)
+    distributions = [
+        NoiseDistribution(("laplace", "gaussian")[place % 2], 1.0 + place % 5)
+        for place in range(300)
+    ]
+    widths, count = np.array(allowances(distributions, 0.05, growing=True)), size(20_000)
+    over = (np.abs(noises(rng, distributions, count, wrong)) > widths).any(axis=1)
     return [Misses(int(over.sum()), count, 0.05)]
 
 
@@ -284,16 +303,21 @@ def means(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) ->
     total, count_ = np.array([-10.0, 0.0, 10.0, 20.0]), np.ones(4)
     exact = np.array([total @ COUNTS, 60.0]) * 10
     found = []
-    for laws, repeats in (
-        (tuple(Law("gaussian", law.scale) for law in LAWS), size(4000)),
+    for distributions, repeats in (
+        (
+            tuple(NoiseDistribution("gaussian", distribution.scale) for distribution in LAWS),
+            size(4000),
+        ),
         (LAWS, size(1000)),
     ):
-        history = History.of(MATRIX, np.zeros(8), laws)
+        history = History.of(MATRIX, np.zeros(8), distributions)
         joint = history.joint([history.row(total), history.row(count_)])
         missed = 0
-        for error in noises(rng, laws, repeats, wrong) @ joint.weights.T:
+        for error in noises(rng, distributions, repeats, wrong) @ joint.weights.T:
             one = replace(joint, estimates=exact + error)
-            low, high = mean_interval(one, 0, 1, lambda law: law.margin_of_error(0.2), 20.0)
+            low, high = mean_interval(
+                one, 0, 1, lambda distribution: distribution.margin_of_error(0.2), 20.0
+            )
             missed += not low <= exact[0] / exact[1] <= high
         found.append(Misses(missed, repeats, 0.2))
     return found

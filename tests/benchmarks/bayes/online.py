@@ -52,7 +52,7 @@ from dpnb.answers.fresh import Family, alone, least
 from dpnb.estimation.blue import NotEstimable, RowSpace
 from dpnb.estimation.history import History, Row
 from dpnb.estimation.noise import Mixture, mixture
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from tests.kit.verdicts import finish, must
 
 CELLS = 64
@@ -117,10 +117,10 @@ class Ledger:
         self.bound = bound
         self.spent = np.zeros(CELLS)
 
-    def charge(self, query: np.ndarray, law: Law) -> bool:
+    def charge(self, query: np.ndarray, distribution: NoiseDistribution) -> bool:
         """Charge an answer; return whether the bound allows it."""
-        ratio = np.abs(query) / law.scale
-        after = self.spent + (ratio if law.family == "laplace" else ratio**2 / 2)
+        ratio = np.abs(query) / distribution.scale
+        after = self.spent + (ratio if distribution.family == "laplace" else ratio**2 / 2)
         # rounding of a sum that uses the bound up must not count
         if after.max() > self.bound * (1 + 1e-12):
             return False
@@ -190,7 +190,7 @@ class System:
     def _plant(self) -> None:
         """Release the tree of counts."""
         levels = CELLS.bit_length()
-        law = Law("laplace", levels / TREE)
+        distribution = NoiseDistribution("laplace", levels / TREE)
         nodes = [
             range(at, at + width)
             for width in (CELLS >> level for level in range(levels))
@@ -199,16 +199,16 @@ class System:
         for node, unit in zip(nodes, self.drawn.tree, strict=True):
             query = np.zeros(CELLS)
             query[node] = 1.0
-            self._buy(query, law, float(unit))
+            self._buy(query, distribution, float(unit))
 
-    def _buy(self, query: np.ndarray, law: Law, unit: float) -> float | None:
+    def _buy(self, query: np.ndarray, distribution: NoiseDistribution, unit: float) -> float | None:
         """Charge and release an answer; None where the bound forbids it."""
-        if not self.ledger.charge(query, law):
+        if not self.ledger.charge(query, distribution):
             return None
-        answer = float(query @ self.counts) + law.scale * unit
+        answer = float(query @ self.counts) + distribution.scale * unit
         if self.run in ("paper", "min"):
             index = np.flatnonzero(query)
-            row = Row(f"row {len(self.history)}", index, query[index], answer, law)
+            row = Row(f"row {len(self.history)}", index, query[index], answer, distribution)
             self.history.add(row)
             if "ols" in self.records:
                 self.equal.add_support(row.support, answer, 1.0)
@@ -256,9 +256,9 @@ class System:
 
     def _alone(self, query: np.ndarray, half: float, unit: float, scale: float) -> None:
         """Buy an answer, and report it alone where it is as exact as wanted."""
-        law = Law(self.setting.family, scale)
-        answer = self._buy(query, law, unit)
-        reached = law.quantile(ALPHA)
+        distribution = NoiseDistribution(self.setting.family, scale)
+        answer = self._buy(query, distribution, unit)
+        reached = distribution.quantile(ALPHA)
         if answer is None or reached > half * (1 + 1e-12):
             self.note(half, {})
         else:
@@ -278,32 +278,36 @@ class System:
             self.note(half, given, free=True)
             return
         family = self.setting.family
-        law = Law(family, alone(family, half, ALPHA))
+        distribution = NoiseDistribution(family, alone(family, half, ALPHA))
         if self.run == "min":
-            law = Law(family, least(past[1] if past else None, half, ALPHA, family).scale)
-        answer = self._buy(query, law, unit)
+            distribution = NoiseDistribution(
+                family, least(past[1] if past else None, half, ALPHA, family).scale
+            )
+        answer = self._buy(query, distribution, unit)
         if answer is None:
             self.note(half, {})
             return
-        by_itself = answer - exact, law.quantile(ALPHA)
+        by_itself = answer - exact, distribution.quantile(ALPHA)
         known = self._known(asked)
         merged = known[0] - exact, known[1].margin_of_error(ALPHA)
         better = min(merged, by_itself, key=lambda each: each[1])
         self.note(half, {name: better if name in ("combined", "min") else by_itself for name in self.records})  # fmt: skip
 
     def _known(self, asked: tuple[np.ndarray, np.ndarray]) -> tuple[float, Mixture] | None:
-        """Return what past answers say: an estimate and the law of its error."""
+        """Return what past answers say: an estimate and the distribution of its error."""
         try:
             joint = self.history.estimate(*asked)
         except NotEstimable:
             return None
-        return float(joint.estimates[0]), joint.law()
+        return float(joint.estimates[0]), joint.distribution()
 
     def _unweighted(self, asked: tuple[np.ndarray, np.ndarray]) -> tuple[float, float]:
         """Return the estimate by unweighted least squares, and its margin of error."""
         found = self.equal.solve(*asked)
-        law = mixture(found.weights().tolist(), [row.law for row in self.history.rows])
-        return found.estimate, law.margin_of_error(ALPHA)
+        distribution = mixture(
+            found.weights().tolist(), [row.distribution for row in self.history.rows]
+        )
+        return found.estimate, distribution.margin_of_error(ALPHA)
 
 
 def play(setting: Setting, drawn: Drawn, run: str, counts: np.ndarray | None = None) -> dict[str, Record]:  # fmt: skip
@@ -315,7 +319,7 @@ def play(setting: Setting, drawn: Drawn, run: str, counts: np.ndarray | None = N
 class Redrawn(System):
     """A system that keeps how it came by its free answers, to look at them under other noises.
 
-    What is bought depends on laws alone, so all else stays as it is when noises are drawn anew.
+    What is bought depends on distributions alone, so all else stays as it is when noises are drawn anew.
     """
 
     def __init__(self, setting: Setting, drawn: Drawn) -> None:
@@ -338,7 +342,7 @@ class Redrawn(System):
         size = (count, len(self.history))
         laplace = self.setting.family == "laplace"
         noise = rng.laplace(size=size) if laplace else rng.standard_normal(size)
-        noise *= [row.law.scale for row in self.history.rows]
+        noise *= [row.distribution.scale for row in self.history.rows]
         held = [np.abs(noise[:, : len(w)] @ w) <= half for w, half in self.kept]
         return np.mean(held, axis=0)
 
@@ -530,7 +534,7 @@ def limits(found: Mapping[tuple[str, str], np.ndarray]) -> None:
         must(paper > base, f"{name}: inference raises R_i from {base:.3f} to {paper:.3f}")
     cost, base = (last("unbounded", system, "cost")[0] for system in ("min", "base"))
     must(cost <= 2.1, f"unbounded, min: epsilon {cost:.2f} (2.1 or less; base {base:.2f})")
-    exact = {"laplace": 1 / (2 * math.log(1 / ALPHA)), "gaussian": math.sqrt(2 / math.pi) / (2 * Law("gaussian", 1.0).quantile(ALPHA))}  # fmt: skip
+    exact = {"laplace": 1 / (2 * math.log(1 / ALPHA)), "gaussian": math.sqrt(2 / math.pi) / (2 * NoiseDistribution("gaussian", 1.0).quantile(ALPHA))}  # fmt: skip
     for name, setting in SETTINGS.items():
         for metric, wanted in (("E", exact[setting.family]), ("R_i", 1 - ALPHA), ("R_u", 1 - ALPHA)):  # fmt: skip
             mean, error = last(name, "base", metric)

@@ -5,7 +5,7 @@
 
 Seconds of one core (CPU time, which other work on the machine hardly changes). The paper's figures are pictures,
 so times stand beside those of an earlier run, which are wall seconds of two shared cores. What each
-approximation of a law promises is held against the exact law: "PC" convolves mass vectors of step
+approximation of a distribution promises is held against the exact distribution: "PC" convolves mass vectors of step
 1, of the corrected length, and returns +-k; "MC" takes 100,000 draws. Histories are random
 integers, so margins of error are compared with the range over five of them.
 """
@@ -25,7 +25,7 @@ from scipy import stats
 
 from dpnb.estimation.history import History, Row
 from dpnb.estimation.noise import Mixture, mixture
-from dpnb.privacy.calibrate import Law
+from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.studies.bayes import draws, grid, lengths, monte_carlo_margin_of_error
 from tests.kit.verdicts import finish, must
 
@@ -65,14 +65,16 @@ def timed(work: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
 def worked_example() -> None:
     """Print what the paper prints, what is right, and what the package says."""
     sensitivities = np.abs(MATRIX).max(axis=1)
-    laws = [Law("laplace", s / e) for s, e in zip(sensitivities, EPSILONS, strict=True)]
-    history = History.of(MATRIX, ANSWERS, laws)
+    distributions = [
+        NoiseDistribution("laplace", s / e) for s, e in zip(sensitivities, EPSILONS, strict=True)
+    ]
+    history = History.of(MATRIX, ANSWERS, distributions)
     cells = history.joint([history.row(row) for row in np.eye(4)])
     found = history.estimate(*history.row([1, 0, 1, 0]))
-    law = found.law()
-    spent = (np.abs(MATRIX) / np.array([one.scale for one in laws])[:, None]).sum(axis=0)
+    distribution = found.distribution()
+    spent = (np.abs(MATRIX) / np.array([one.scale for one in distributions])[:, None]).sum(axis=0)
     low, high = found.interval(0, ALPHA)
-    sample = draws(law, 10**6, 1)
+    sample = draws(distribution, 10**6, 1)
     rows: list[tuple[str, str, Any, Any]] = [
         ("cost of each cell", "[.1, .275, .25, .375]", spent, [0.1, 0.275, 0.25, 0.375]),
         ("counts", "[24.9, 10.1, 17.0, 19.5]", cells.estimates, [24.9923, 10.1769, 17.0215, 19.5019]),
@@ -80,7 +82,7 @@ def worked_example() -> None:
         ("weights", "[.48, .36, -.03, .50, -.50, .26, .07, .24]", found.weights[0], [0.4769, 0.3645, -0.0327, 0.4953, -0.5001, 0.2615, 0.0701, 0.2384]),
         ("95 % interval", "[-41, 125]", [low, high], [-5.370, 89.397]),
         ("P(theta > 0)", ".88", [found.probability(0, ">", 0.0)], [0.96190]),
-        ("length of v_1", "129", [float(lengths(law.scales)[0])], [129.0]),
+        ("length of v_1", "129", [float(lengths(distribution.scales)[0])], [129.0]),
     ]  # fmt: skip
     print("worked example: the paper's, the right ones, ours")
     for name, printed, ours, right in rows:
@@ -98,7 +100,13 @@ def random_history(m: int, n: int, most: int, seed: int) -> tuple[list[Row], np.
     matrix = rng.integers(0, most + 1, (m, n)).astype(float)
     scales = matrix.max(axis=1) / rng.uniform(size=m)
     rows = [
-        Row(f"row {place}", range(n), values, float(answer), Law("laplace", float(scale)))
+        Row(
+            f"row {place}",
+            range(n),
+            values,
+            float(answer),
+            NoiseDistribution("laplace", float(scale)),
+        )
         for place, (values, answer, scale) in enumerate(
             zip(matrix, rng.normal(size=m), scales, strict=True)
         )
@@ -120,12 +128,12 @@ def best_estimate(m: int, n: int) -> None:
     asked = history.row(query)
     asking, found = timed(lambda: history.estimate(*asked))
     again, _ = timed(lambda: history.estimate(*asked))
-    sds = np.array([row.law.scale * 2**0.5 for row in rows])
+    sds = np.array([row.distribution.scale * 2**0.5 for row in rows])
     matrix = np.array([row.support.dense(n) for row in rows])
     weights = np.linalg.lstsq((matrix / sds[:, None]).T, query, rcond=None)[0] / sds
-    law = found.law()
+    distribution = found.distribution()
     answers = np.array([row.answer for row in rows])
-    off = abs(float(weights @ answers) - float(found.estimates[0])) / law.sd
+    off = abs(float(weights @ answers) - float(found.estimates[0])) / distribution.sd
     wanted = BLUE[m, n]
     print(f"{m:>7}{n:>7}{adding:>10.3f}{asking:>10.4f}{again:>10.4f}{wanted:>16g}")
     both = adding + asking
@@ -134,35 +142,36 @@ def best_estimate(m: int, n: int) -> None:
 
 
 def laws_of(m: int, n: int) -> list[Mixture]:
-    """Return the laws of a predicate's estimate in five random histories."""
+    """Return the distributions of a predicate's estimate in five random histories."""
     found = []
     for seed in SEEDS:
         rows, query = random_history(m, n, 5, seed)
         # rows as columns of a dense system, which is quicker than five histories
-        sds = np.array([row.law.scale for row in rows])
+        sds = np.array([row.distribution.scale for row in rows])
         matrix = np.array([row.support.dense(n) for row in rows])
         weights = np.linalg.lstsq((matrix / sds[:, None]).T, query, rcond=None)[0] / sds
-        found.append(mixture(weights.tolist(), [row.law for row in rows]))
+        found.append(mixture(weights.tolist(), [row.distribution for row in rows]))
     return found
 
 
 def approximations(m: int, n: int) -> None:
     """Print times and coverages of the approximations."""
-    laws, wanted = laws_of(m, n), LAWS[m, n]
-    halves = [law.margin_of_error(ALPHA) for law in laws]
+    distributions, wanted = laws_of(m, n), LAWS[m, n]
+    halves = [distribution.margin_of_error(ALPHA) for distribution in distributions]
     # one that was not asked before
-    law = Mixture(tuple(c * 1.01 for c in laws[0].scales), 0.0)
-    exact, half = timed(lambda: law.margin_of_error(ALPHA))
-    slow, masses = timed(lambda: grid(law.scales, step=1.0))
+    distribution = Mixture(tuple(c * 1.01 for c in distributions[0].scales), 0.0)
+    exact, half = timed(lambda: distribution.margin_of_error(ALPHA))
+    slow, masses = timed(lambda: grid(distribution.scales, step=1.0))
     k = masses.margin_of_error(ALPHA, "paper")
-    simulated, sampled = timed(lambda: monte_carlo_margin_of_error(law, ALPHA, DRAWS, 1))
+    simulated, sampled = timed(lambda: monte_carlo_margin_of_error(distribution, ALPHA, DRAWS, 1))
     covered = [
-        one.confidence(grid(one.scales, step=1.0).margin_of_error(ALPHA, "paper")) for one in laws
+        one.confidence(grid(one.scales, step=1.0).margin_of_error(ALPHA, "paper"))
+        for one in distributions
     ]
     print(f"{m:>7}{n:>5}{half:>9.3f} ({min(halves):.2f} to {max(halves):.2f}){wanted[0]:>8g}{exact:>9.3f}{wanted[1]:>7g}{k:>6.0f}{wanted[2]:>4}{min(covered):>8.3f} to {max(covered):.3f}{wanted[3]:>7g}{slow:>8.3f}{wanted[4]:>6g}{simulated:>8.2f}{wanted[5]:>6g}")  # fmt: skip
     name = f"{m}, {n}"
     must(min(halves) / 1.25 <= wanted[0] <= 1.25 * max(halves), f"{name}: margins of error {min(halves):.2f} to {max(halves):.2f} (specification {wanted[0]:g}, within a quarter)")  # fmt: skip
-    missed = int(np.count_nonzero(np.abs(draws(law, DRAWS, 2)) > half))
+    missed = int(np.count_nonzero(np.abs(draws(distribution, DRAWS, 2)) > half))
     fits = min(stats.binom.cdf(missed, DRAWS, ALPHA), stats.binom.sf(missed - 1, DRAWS, ALPHA))
     must(fits > 1e-9, f"{name}: the exact margin of error is missed by {missed / DRAWS:.4f} of 100,000 draws (.05)")  # fmt: skip
     must(abs(sampled / half - 1) <= 0.03, f"{name}: MC is within 3 % of it ({sampled:.3f} for {half:.3f})")  # fmt: skip

@@ -23,7 +23,7 @@ from dpnb.explain.plan import ExplanationPlan, plan_explanation, read_design
 from dpnb.explain.predicates import space
 from dpnb.explain.ranks import rank_intervals
 from dpnb.explain.target import Target
-from dpnb.privacy.calibrate import SUM_SHARE, Law
+from dpnb.privacy.calibrate import SUM_SHARE, NoiseDistribution
 from dpnb.privacy.definition import ZCDP
 from dpnb.privacy.noise import SecureNoise
 from dpnb.privacy.one_off import top_k
@@ -184,15 +184,17 @@ def mean_question(
     middle, reach = ((low + high) / 2, (high - low) / 2) if mode == "tight" else (0.0, 0.0)
     share = float(SUM_SHARE[ZCDP]) if mode == "tight" else 0.5
     largest = reach if mode == "tight" else max(abs(low), abs(high))
-    total_law = Law("gaussian", largest / math.sqrt(2 * share * rho))
-    count_law = Law("gaussian", 1 / math.sqrt(2 * (1 - share) * rho))
+    total_distribution = NoiseDistribution("gaussian", largest / math.sqrt(2 * share * rho))
+    count_distribution = NoiseDistribution("gaussian", 1 / math.sqrt(2 * (1 - share) * rho))
     ends = []
     for rows, value in groups:
-        total = value - middle * rows + generator.normal(0, total_law.scale)
-        count = rows + generator.normal(0, count_law.scale)
+        total = value - middle * rows + generator.normal(0, total_distribution.scale)
+        count = rows + generator.normal(0, count_distribution.scale)
         alpha = (1 - confidence) / len(groups)
         if mode == "paper":
-            ends.append(mean_in_box(total, count, total_law, count_law, alpha))
+            ends.append(mean_in_box(total, count, total_distribution, count_distribution, alpha))
         else:
-            ends.append(mean_around_zero(total, count, total_law, count_law, reach, alpha))
+            ends.append(
+                mean_around_zero(total, count, total_distribution, count_distribution, reach, alpha)
+            )
     return combine(ends, [Fraction(1), Fraction(-1)], Fraction(0))

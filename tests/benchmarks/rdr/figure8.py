@@ -27,7 +27,8 @@ import dpnb
 from dpnb.privacy.noise import SecureNoise
 from dpnb.risk.preferences import CANDIDATES, MinMaxRatio
 from dpnb.risk.profile import RiskProfile
-from tests.benchmarks.rdr.common import QUERIES, finish, must
+from tests.benchmarks.rdr.common import QUERIES
+from tests.kit.verdicts import at_most, finish, must
 
 PRINTED = {  # Find, Find-and-release: seconds for Q1 to Q5
     1_000: ((0.38, 0.44, 0.33, 0.36, 0.33), (0.38, 0.38, 0.27, 0.33, 0.28)),
@@ -150,7 +151,7 @@ def report(rows: int, found: dict[str, dict[str, float]]) -> None:
     slowest = max(figures["profile"] for figures in found.values())
     limit = {32_561: 0.06, 10_000_000: 1.0}.get(rows)
     if limit is not None:
-        must(slowest <= limit, f"{rows:,} rows: slowest profile {slowest:.3f} <= {limit} s")
+        at_most(slowest, limit, f"risk of {rows:,} rows: slowest profile", "s")
     if rows in PRINTED:
         factors = [
             printed / found[name]["find"]
@@ -161,7 +162,7 @@ def report(rows: int, found: dict[str, dict[str, float]]) -> None:
             f"{rows:,} rows: Find is {min(factors):,.0f} to {max(factors):,.0f} times as fast as printed",
         )
     step = max(figures["candidate"] for figures in found.values())
-    must(step <= 50e-6, f"{rows:,} rows: one candidate epsilon {1e6 * step:.1f} <= 50 microseconds")
+    at_most(1e6 * step, 50, f"risk of {rows:,} rows: one candidate epsilon", "microseconds")
 
 
 def main() -> None:

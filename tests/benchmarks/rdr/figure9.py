@@ -52,7 +52,7 @@ RISING = (0.0, *sorted(CANDIDATES))
 def chances(profile: PaperProfile, tau: float, points: int = 200_000) -> np.ndarray:
     """Return the probability of each outcome of RISING with eps_svt = 1, shape (38,).
 
-    The threshold's noise is integrated out at the midpoints of equally likely parts of its law.
+    The threshold's noise is integrated out at the midpoints of equally likely parts of its distribution.
     """
     threshold = stats.laplace(scale=1 / profile.n / FIRST)
     moved = threshold.ppf((np.arange(points) + 0.5) / points) - tau
