@@ -68,6 +68,8 @@ _FITS: dict[type[Kind], set[str]] = {
     Real: NUMBERS,
     Date: _DAYS,
 }
+_FEW = 2**30
+"""No statement depends on how many rows there are up to here."""
 _LOCK = (
     "SET python_enable_replacements=false",
     "SET autoinstall_known_extensions=false",
@@ -196,6 +198,8 @@ class DuckDBEngine(StatementEngine):
             texts = set(types)
         if self._file is not None:
             relation = self._decodable(relation, self._file, table.columns, types)
+        ((rows,),) = self._run(f"SELECT COUNT(*) FROM {relation}")
+        self._sql.most_rows = max(_FEW, rows)
         columns: list[str] = []
         needed = self._sql.needed(table)
         whole: list[str] = []

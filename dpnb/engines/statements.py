@@ -112,7 +112,9 @@ class StatementEngine(ABC):
         if unit is None:
             return
         self._rows = self._keep(self._sql.kept(unit.max_rows, key, text=self._text_ids))
+        most = self._sql.most_rows
         self._key, self._sql = key, type(self._sql)(self._schema, self._rows)
+        self._sql.most_rows = most
 
     def _unlike(self, other: StatementEngine, join: Join) -> tuple[str, str] | None:
         """Return why the ids of two tables of one engine are not those of the same people."""

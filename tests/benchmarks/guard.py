@@ -30,7 +30,7 @@ WATCHED = {
     "rdr.figure8": ["--rows", "1000000", "--runs", "3"],
 }
 _FIGURE = re.compile(
-    r"^(PASS|FAIL)  (.+): (\S+(?: [^()]+)?) \((at (?:most|least) \S+)\)$", re.MULTILINE
+    r"^(PASS|FAIL)  (.+): (\S+(?: [^()\n]+)?) \((at (?:most|least) \S+)\)$", re.MULTILINE
 )
 
 

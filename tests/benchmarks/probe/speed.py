@@ -26,8 +26,8 @@ import pandas as pd
 import dpnb
 from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.noise import SecureNoise
-from tests.benchmarks.probe.trials import at_most, finish, must
 from tests.kit.inside import runner
+from tests.kit.verdicts import at_most, finish, must
 
 PLAN, REST = 0.050, 0.015
 """Seconds."""
