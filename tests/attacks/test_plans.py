@@ -1,0 +1,122 @@
+"""DuckDB's plan of a statement says nothing of the data: what it takes follows from what is declared.
+
+DuckDB keeps the least and largest value of each block of a file. Where they decide a condition or a bound, it
+would leave work out, and the time of a statement would tell whether one row lies beyond. Tables that
+differ in such rows must have the same plans, but for how many rows there may be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import dpnb
+from dpnb.engines import duckdb
+from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.schema.columns import Category, Date, Integer, Real
+from dpnb.schema.schema import Schema
+from dpnb.schema.table import Table
+
+KINDS = {
+    "g": Category(["a", "b"], other="b"),
+    "k": Integer(0, 9),
+    "x": Integer(0, 100),
+    "y": Real(0, 10),
+    "d": Date("2020-01-01", "2020-12-31"),
+}
+STATEMENTS = (
+    "SELECT g, COUNT(*) AS n, AVG(x) AS m FROM t GROUP BY g",
+    "SELECT k, SUM(x) AS s, AVG(y) AS m FROM t GROUP BY k",
+    "SELECT COUNT(*) AS n FROM t WHERE x <= 99",
+    "SELECT g, COUNT(x) AS n FROM t WHERE x BETWEEN 1 AND 50 AND y < 9.5 GROUP BY g",
+    "SELECT COUNT(*) AS n, AVG(x) FILTER (WHERE y > 1) AS m FROM t WHERE d < '2020-06-01'",
+    "SELECT g, VARIANCE(x) AS v FROM t WHERE g = 'a' OR k IN (1, 2) GROUP BY g",
+    "SELECT SUM(x * k) AS s FROM t WHERE g = 'a'",
+    "SELECT MEDIAN(x) AS q FROM t",
+)
+ROWS = 3_000
+
+
+def frame() -> pd.DataFrame:
+    """Rows within all bounds, in no order, no block of which is special."""
+    places = pd.Series(range(ROWS))
+    return pd.DataFrame(
+        {
+            "g": (places % 7 < 3).map({True: "a", False: "b"}),
+            "k": (places * 7 % 8 + 1).astype("int64"),
+            "x": (places * 31 % 89 + 5).astype("int64"),
+            "y": places * 17 % 83 / 10 + 0.5,
+            "d": pd.to_datetime("2020-02-01") + pd.to_timedelta(places * 13 % 300, unit="D"),
+        }
+    )
+
+
+def with_one(column: str, value: object) -> pd.DataFrame:
+    made = frame().astype({column: object})
+    made.loc[1_234, column] = value
+    if column in "kx":
+        made[column] = made[column].astype("Int64")
+    return made.astype({"y": float}).assign(d=pd.to_datetime(made["d"]))
+
+
+VARIANTS = {
+    "a number above": lambda: with_one("x", 5_000),
+    "a number below": lambda: with_one("x", -5_000),
+    "a decimal above": lambda: with_one("y", 1e9),
+    "a decimal that is not finite": lambda: with_one("y", float("inf")),
+    "a day outside": lambda: with_one("d", pd.Timestamp("1999-01-01")),
+    "another text": lambda: with_one("g", "zebra"),
+    "a number lacks": lambda: with_one("x", None),
+    "one value only": lambda: frame().assign(x=50, y=5.0, k=3),
+    "sorted": lambda: frame().sort_values(["x", "y"], ignore_index=True),
+    "one row more": lambda: pd.concat([frame(), frame().head(1)], ignore_index=True),
+}
+
+
+def plans(rows: pd.DataFrame, complete: Sequence[str], folder: Path) -> list[str]:
+    """Return the plans of what a session asks DuckDB, without numbers of rows."""
+    path = folder / "t.parquet"
+    rows.to_parquet(path, index=False)
+    asked = []
+    fetched = DuckDBEngine._fetched
+
+    def noted(engine, statement, work):
+        asked.append(engine._connection.execute(f"EXPLAIN {statement}").fetchall()[0][1])
+        return fetched(engine, statement, work)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DuckDBEngine, "_fetched", noted)
+        table = Table("t", path, Schema(KINDS, complete=complete))
+        with dpnb.Session(table, budget=dpnb.Budget(rho=1_000)) as session:
+            for sql in STATEMENTS:
+                session.query(sql, rho="0.1")
+    path.unlink()
+    assert len(asked) >= len(STATEMENTS)
+    return [re.sub(r"~?[\d,]+ rows?", "", plan) for plan in asked]
+
+
+@pytest.fixture(scope="module")
+def one_database():
+    """Each engine has a DuckDB of its own: the names of others' databases would stand in plans."""
+
+
+@pytest.fixture(scope="module", params=[(), tuple(KINDS)], ids=["may lack", "complete"])
+def usual(request, tmp_path_factory):
+    """The complete columns, and the plans where nothing is special."""
+    return request.param, plans(frame(), request.param, tmp_path_factory.mktemp("usual"))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_they_are_those_of_any_other_table(variant, usual, tmp_path):
+    complete, wanted = usual
+    assert plans(VARIANTS[variant](), complete, tmp_path) == wanted
+
+
+def test_what_duckdb_would_take_from_the_file_is_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr(duckdb, "_BLIND", "")
+    found = [plans(made(), tuple(KINDS), tmp_path) for made in (frame, VARIANTS["a number above"])]
+    assert found[0] != found[1]
