@@ -1,14 +1,15 @@
 """Ask questions of sensitive data in a notebook, under differential privacy.
 
-Begin with `Table`, `Schema` and `Session`; an owner of data who lets several people ask, with `Curator`.
-What a session answers is an `Answer`, `Question`, `Explanation`, `Inference`, `Decision` or `Discovery`; a
-price is one of `dpnb.answers.price`, `dpnb.explain.price` or `dpnb.decide.price`. The magics are described
-at `dpnb.magics.cells`, all errors at `dpnb.errors`, the data for a first try at `dpnb.datasets`.
+Begin with `Table`, `Schema` and `Session`. If you own data and let several people query it, begin
+with `Curator`. Results are of class `Answer`, `Question`, `Explanation`, `Inference`, `Decision` or
+`Discovery`; prices are in `dpnb.answers.price`, `dpnb.explain.price` and `dpnb.decide.price`. See
+`dpnb.magics.cells` for the magics, `dpnb.errors` for all errors and `dpnb.datasets` for example
+data.
 
-Examples use names that they do not define: `table`, a `Table` of 600 people with the columns sex, age, job and wage,
-and the undeclared column city; a `session` and a `curator` on it, the latter with the analysts alice and bob; an
-`answer`, to `SELECT sex, COUNT(*) AS n FROM people GROUP BY sex`; and a `question`, whether there are more men than
-women in it.
+Examples use some names without defining them. `table` is a `Table` of 600 people with the columns
+sex, age, job and wage, and the undeclared column city. `session` and `curator` are opened on it;
+the curator has the analysts alice and bob. `answer` is the answer to `SELECT sex, COUNT(*) AS n
+FROM people GROUP BY sex`, and `question` asks whether it has more men than women.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ _LATE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs heavier packages when it is first used."""
+    """Load names that need heavier packages on first use."""
     from importlib import import_module
 
     if name in _LATE:

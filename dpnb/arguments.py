@@ -1,4 +1,4 @@
-"""Arguments of the public functions that are misnamed or misplaced: what was meant, instead of a TypeError."""
+"""Errors with a hint, instead of a TypeError, for misnamed or misplaced arguments."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ _MEANT = {
     **{(verb, "dry_run"): _PRICED for verb in ("query", "explain", "decide")},
     ("discover", "dry_run"): _PRICED.replace("price", "price_discovery"),
 }
-"""What to write instead of an argument that others have."""
+"""Hint for an argument that other functions have."""
 _PLACED = {
     "explain": "Compare the groups first: session.explain(answer.compare('a', 'b'), rho=0.05)."
 }
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a public function refuse in words arguments that it does not have.
+    """Make a public function explain which arguments it does not have.
 
     Raises
     ------
     RequestError
-        From the function that is returned: an unknown name, or a value without a name where one is needed.
+        The returned function raises it for an unknown name, or for a positional value where a name
+        is needed.
     """
     parameters = [one for one in signature(function).parameters.values() if one.name != "self"]
     method = "self" in signature(function).parameters

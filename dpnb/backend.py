@@ -1,4 +1,4 @@
-"""Where one analyst's calls are carried out: in this process, or by a service (``dpnb.server.client``)."""
+"""Backends of one analyst's session: in this process, or a service (``dpnb.server.client``)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dpnb.schema.table import Table
 
 
 class Backend(Protocol):
-    """Carries out the calls of one analyst. What comes back leads to no data."""
+    """Backend that carries out the calls of one analyst. Its results give no access to data."""
 
     def run(self, call: Call, cancel: threading.Event) -> Any:
-        """Return the result of a call."""
+        """Carry out a call and return its result."""
         ...
 
     def price(self, call: Call) -> Any:
-        """Return what a call would cost; spends nothing."""
+        """Return what a call would cost, without spending anything."""
         ...
 
     @property
@@ -46,24 +46,24 @@ class Backend(Protocol):
         ...
 
     def interrupt(self, thread: int) -> None:
-        """Stop the request that runs in the thread of the given identifier."""
+        """Stop the request that runs in the thread with the given identifier."""
         ...
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Release all open resources."""
         ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LocalBackend:
-    """A runner in this process; ``owned`` where nobody else needs it."""
+    """A runner in this process; ``owned`` if only this session uses it."""
 
     runner: Runner
     analyst: str
     owned: bool = False
 
     def run(self, call: Call, cancel: threading.Event) -> Any:
-        """Return the result of a call."""
+        """Carry out a call and return its result."""
         return verbs.run(self.runner, self.analyst, call, cancel)
 
     def price(self, call: Call) -> Any:
@@ -98,6 +98,6 @@ class LocalBackend:
         self.runner.interrupt(thread)
 
     def close(self) -> None:
-        """Close the runner where it was opened for this session alone."""
+        """Close the runner if it was opened for this session alone."""
         if self.owned:
             self.runner.close()

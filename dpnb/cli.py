@@ -34,7 +34,7 @@ TOKENS = "tokens.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit code: 0, 1 for an error, 2 for a mistyped command."""
+    """Run a command, and return its exit code: 0, 1 for an error, 2 for a mistyped command."""
     options = _parser().parse_args(arguments)
     try:
         options.run(options)
@@ -161,7 +161,7 @@ def _renew(options: argparse.Namespace) -> None:
 
 
 def _show_token(token: str, name: str) -> None:
-    """Print a token alone to the output, so that it can be piped; the words go beside it."""
+    """Print only the token to stdout, so that it can be piped; explain it on stderr."""
     print(token)  # noqa: T201
     _say(f"This is the token of {name}, for DPNB_TOKEN. It is shown only once and not stored.")
 
@@ -179,7 +179,7 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    # requests run beside each other: the threads of each one's algebra would only wait for cores
+    # requests run in parallel, so more threads for linear algebra would only wait for cores
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     host, port = _place(options, os.environ)
     limits = Limits(rate=options.rate, seconds=options.seconds)
@@ -205,7 +205,7 @@ def _serve(options: argparse.Namespace) -> None:
 
 
 def _place(options: argparse.Namespace, environment: Mapping[str, str]) -> tuple[str, int]:
-    """Return host and port: as given, else where the Hub looks for its service."""
+    """Return host and port from the options, else from the Hub's settings for its service."""
     url = urlsplit(environment.get("JUPYTERHUB_SERVICE_URL", "") if is_service() else "")
     host = options.host or url.hostname or "127.0.0.1"
     port = options.port if options.port is not None else url.port or 8899
@@ -213,7 +213,7 @@ def _place(options: argparse.Namespace, environment: Mapping[str, str]) -> tuple
 
 
 def _authenticator(options: argparse.Namespace) -> Authenticator:
-    """Return who tells who asks: the Hub for its own service, else a file of tokens."""
+    """Return the authenticator: the Hub for its own service, else a file of tokens."""
     if options.group and options.tokens is None:
         return HubAuthenticator(dict(map(_group, options.group)))
     if options.group:
@@ -237,7 +237,7 @@ def _group(text: str) -> tuple[str, Privilege]:
 
 
 def _curator(options: argparse.Namespace, authenticator: Authenticator) -> Curator:
-    """Return a curator of the named tables; a new ledger takes its policy from who may ask."""
+    """Return a curator of the named tables; a new ledger gets a policy that fits the analysts."""
     tables = [Table.load(path) for path in options.tables]
     ledger = options.ledger or str(Path(options.tables[0]).with_suffix(".ledger"))
     given = {} if options.top is None else {"top": options.top}
@@ -273,11 +273,11 @@ def _curator(options: argparse.Namespace, authenticator: Authenticator) -> Curat
 
 
 def _opening(place: str) -> dict[str, Any] | None:
-    """Return the first entry of a ledger; None when nothing was written into it yet."""
+    """Return the first entry of a ledger, or None if it has none yet."""
     ledger = Ledger(place)
     try:
         _, entry = next(iter(ledger.read_new()), (0, None))
-        # one that is damaged is refused when all is read
+        # a damaged entry is refused later, when the whole ledger is read
         return entry if entry is None or isinstance(entry, dict) else {}
     finally:
         ledger.close()
@@ -290,7 +290,7 @@ def _budget(options: argparse.Namespace) -> Budget | None:
 
 
 def _declared(options: argparse.Namespace, entry: str) -> Any:
-    """Return what the tables' files say about the one ledger; None when they say nothing."""
+    """Return an entry of the tables' files about their shared ledger, or None."""
     contents = [read_toml(path) for path in options.tables]
     found = [content[entry] for content in contents if entry in content]
     if any(one != found[0] for one in found):
@@ -303,7 +303,7 @@ def _declared(options: argparse.Namespace, entry: str) -> Any:
 
 @contextlib.contextmanager
 def _serving() -> Iterator[None]:
-    """Set this process up: the request log goes to the standard error, SIGTERM ends as Ctrl-C."""
+    """Set up this process: log requests to stderr, and treat SIGTERM like Ctrl-C."""
     logs = [logging.getLogger(name) for name in ("dpnb.server", "dpnb.refusals")]
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
@@ -332,5 +332,5 @@ def _say(text: str) -> None:
 
 
 def _end(number: int, frame: object) -> NoReturn:
-    """End on SIGTERM as on Ctrl-C."""
+    """Treat SIGTERM like Ctrl-C."""
     raise KeyboardInterrupt

@@ -1,8 +1,8 @@
-"""Codes on an ordered scale, and the arithmetic of closed intervals of codes.
+"""Codes on an ordered scale, and operations on closed intervals of codes.
 
 Every column maps a normalised value to a **code**: the index of a category, an integer, days since
-1970-01-01, or a float. Predicates and groups are closed intervals of codes, so one arithmetic serves
-all kinds of columns.
+1970-01-01, or a float. Predicates and groups are closed intervals of codes, so the same operations
+serve all kinds of columns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Interval: TypeAlias = tuple[Code, Code]
 
 
 def _union(intervals: Sequence[Interval], adjacent: bool) -> tuple[Interval, ...]:
-    """Sorted, disjoint intervals; on integer scales neighbours such as 1..2 and 3..4 are joined."""
+    """Return sorted, disjoint intervals; integer neighbours such as 1..2 and 3..4 are joined."""
     merged: list[Interval] = []
     for low, high in sorted(intervals):
         if merged and low <= merged[-1][1] + (1 if adjacent else 0):
@@ -33,22 +33,25 @@ def _union(intervals: Sequence[Interval], adjacent: bool) -> tuple[Interval, ...
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """An ordered scale of codes with a first and a last one."""
+    """An ordered scale of codes between ``low`` and ``high``, both included."""
 
     low: Code
     high: Code
     integral: bool
 
     def next(self, code: Code) -> Code:
-        """Return the code right above."""
+        """Return the next higher code."""
         return code + 1 if self.integral else math.nextafter(code, math.inf)
 
     def previous(self, code: Code) -> Code:
-        """Return the code right below."""
+        """Return the next lower code."""
         return code - 1 if self.integral else math.nextafter(code, -math.inf)
 
     def at_most(self, value: Fraction | float) -> Code:
-        """Return the largest code that is not above ``value``; beyond the scale, its nearest end."""
+        """Return the largest code that is at most ``value``.
+
+        Above the scale it is ``high``; below the scale it is the code just below ``low``.
+        """
         if value >= self.high:
             return self.high
         if value < self.low:
@@ -59,7 +62,7 @@ class Scale:
         return self.previous(code) if Fraction(code) > Fraction(value) else code
 
     def below(self, value: Fraction | float) -> Code:
-        """Return the largest code that is below ``value``."""
+        """Return the largest code below ``value``."""
         code = self.at_most(value)
         return self.previous(code) if Fraction(code) == Fraction(value) else code
 
@@ -103,7 +106,7 @@ class Scale:
 
 
 def number(value: object) -> int | float | Fraction | None:
-    """Return a real number, plain or of NumPy; None for truth values and everything else."""
+    """Return a real number, plain or from NumPy; None for bools and everything else."""
     plain = scalar(value)
     if isinstance(plain, bool) or not isinstance(plain, (int, float, Fraction)):
         return None
@@ -111,7 +114,7 @@ def number(value: object) -> int | float | Fraction | None:
 
 
 def scalar(value: object) -> object:
-    """Return the plain number inside a NumPy scalar; anything else as it is."""
+    """Return the plain number in a NumPy scalar; other values unchanged."""
     if getattr(value, "shape", None) != () or not hasattr(value, "item"):
         return value
     plain = value.item()
@@ -119,7 +122,7 @@ def scalar(value: object) -> object:
 
 
 def truth(value: object, name: str) -> bool:
-    """Return a truth value; a text such as 'no' would count as true.
+    """Check that a value is a bool, and return it; a text such as 'no' would count as true.
 
     Raises
     ------
@@ -134,7 +137,7 @@ def truth(value: object, name: str) -> bool:
 
 
 def natural(value: object, name: str, most: int | None = None) -> None:
-    """Refuse all but whole numbers from 0 on.
+    """Check that a value is a whole number from 0 to ``most``.
 
     Raises
     ------

@@ -28,34 +28,35 @@ if TYPE_CHECKING:
 
 
 class Curator(Ownership):
-    """The owner's handle on tables, budget and ledger, which hands out a session for each analyst.
+    """The owner's handle on tables, budget and ledger, with a session for each analyst.
 
     Parameters
     ----------
     tables : Table or sequence of Table
-        What may be asked about. They are read once, here.
+        The tables that analysts may query. They are read once, here.
     budget : Budget, optional
-        The most that all analysts together may learn. Needed for a new ledger; an existing one has its own, and a
-        different one is refused.
+        The most that all analysts together may spend. Required for a new ledger; an existing ledger
+        has its own, and a different one is refused.
     ledger : str or Path, optional
-        File that records costs and released numbers, as secret as the data, or the URL of a PostgreSQL database. Without
-        it the budget lasts as long as this process.
+        File that records costs and released numbers, as secret as the data, or the URL of a
+        PostgreSQL database. Without it the budget lasts as long as this process.
     anchor : str or Path, optional
-        Small file, best on another disk, that detects a restored older copy of the ledger. A missing anchor is refused
-        beside a ledger with entries.
+        Small file, best on another disk, that detects a restored older copy of the ledger. If the
+        ledger has entries, the file must exist.
     new_anchor : bool
-        Start an anchor for a ledger with entries. The ledger is trusted as it is.
+        Start an anchor for a ledger with entries, and trust the ledger as it is.
     new_version : bool
-        Accept other data than the ledger has recorded. Old answers are closed, and what was spent stays spent.
+        Accept data that differ from those in the ledger's record. Answers on the old data
+        are not used again, and spent budget stays spent.
     analysts : mapping of str to int or tuple of int, optional
-        Who may ask, with privileges from 1 to 10. Without it there is one analyst, who has the whole budget. A ledger
-        that has analysts accepts those that it had at first or has now.
+        The analysts, with privileges from 1 to 10. Without it there is one analyst, who has the
+        whole budget. A ledger with analysts accepts its first or its current ones.
     policy : Policy, optional
-        How limits follow from privileges, and how analysts are served. It is given when the ledger is opened for the
-        first time. Methods such as :meth:`set_reserve` change what may change later.
+        How limits follow from privileges, and how analysts are served. Pass it when the ledger is
+        opened for the first time. Methods such as :meth:`set_reserve` change what can change later.
     views : 'attributes' or sequence, optional
-        Declared histogram views: one for each column that can have one, or a list of columns, lists of columns, and
-        mappings with the arguments of :meth:`add_view`.
+        Declared histogram views: 'attributes' declares one for each possible column; a list has
+        columns, lists of columns, or mappings with the arguments of :meth:`add_view`.
     noise : Noise, optional
         For tests only. Results are stamped NOT PRIVATE.
     rehearsal : bool
@@ -64,11 +65,11 @@ class Curator(Ownership):
     Raises
     ------
     SchemaError
-        If two tables have one name, or columns do not fit their declarations.
+        If two tables have the same name, or columns do not fit their declarations.
     LedgerError
         If the ledger belongs to other data or another budget, or is damaged.
     RequestError
-        If there is no table or no budget, and for unusable analysts, policies and views.
+        If there is no table or no budget, or for invalid analysts, policies or views.
 
     Examples
     --------
@@ -104,7 +105,7 @@ class Curator(Ownership):
 
     @classmethod
     def _of(cls, runner: Runner) -> Curator:
-        """Return the owner's handle on what is open already."""
+        """Return a curator on a runner that is already open."""
         curator = cls.__new__(cls)
         curator._runner = runner
         return curator
@@ -115,7 +116,7 @@ class Curator(Ownership):
         Parameters
         ----------
         analyst : str, optional
-            A registered name. Left out if there is one analyst only.
+            A registered name. Optional if there is only one analyst.
         privilege : int, 1 to 10, optional
             One of the analyst's privileges, if there are several; the first one by default.
 
@@ -148,7 +149,7 @@ class Curator(Ownership):
         params: Mapping[str, object] | None = None,
         **options: Any,
     ) -> Inference:
-        """Return what analysts could infer if they pooled their answers. For the owner; free.
+        """Infer values from the pooled answers of several analysts. For the owner; free.
 
         Parameters
         ----------
@@ -159,7 +160,7 @@ class Curator(Ownership):
         params : mapping of str to value, optional
             Values of the parameters ``:name``.
         options
-            The other arguments of ``Session.infer``.
+            Other arguments of ``Session.infer``.
 
         Returns
         -------
@@ -169,7 +170,7 @@ class Curator(Ownership):
         Raises
         ------
         SqlError, RequestError
-            As ``Session.infer``, and for an unknown analyst.
+            As in ``Session.infer``, or for an unknown analyst.
 
         Examples
         --------
@@ -200,7 +201,7 @@ class Curator(Ownership):
         mechanism: str = "laplace",
         progress: Progress | None = None,
     ) -> RiskProfile | PaperProfile:
-        """Compute which rows an answer would expose.
+        """Compute how much an answer would expose each row.
 
         For the owner: nothing is released or charged.
 
@@ -211,16 +212,16 @@ class Curator(Ownership):
         params : mapping of str to value
             Values of the parameters ``:name``.
         by : str or sequence of str
-            Columns whose declared groups are distinguished.
+            Columns whose declared groups the profile distinguishes.
         cumulative : bool
             Add what this ledger has already released about each row.
         form : {'bound', 'exact', 'linear'}
             Form of the indicator (docs/methods/rdr.md, definition 5).
         split : number
-            Share of an AVG's cost, between 0 and 1, that goes to its sum.
+            Share of an AVG's privacy cost for its sum, between 0 and 1.
         mode : {'tight', 'paper'}
-            'paper' runs the published algorithms, for study, on tables declared ``public=True``. The other options do not
-            apply.
+            'paper' runs the published algorithms, for study, on tables declared ``public=True``.
+            Other options do not apply.
         mechanism : {'laplace', 'gaussian'}
             With ``mode='paper'``: the noise of the answer.
         progress : callable
@@ -265,19 +266,21 @@ class Curator(Ownership):
         port : int
             0 to 65535; 0 takes a free one.
         options
-            The other arguments of ``dpnb.server.service.serve``, such as ``tokens``, ``certificate`` and ``background``.
+            The other arguments of ``dpnb.server.service.serve``, such as ``tokens``,
+            ``certificate`` and ``background``.
 
         Returns
         -------
         Service or None
-            None if it ran here until it was interrupted; with ``background=True`` a handle to close it.
+            None if it ran in this thread until interrupted; with ``background=True`` a handle to
+            close it.
 
         Raises
         ------
         RequestError
-            For an unusable address, certificate or token file.
+            For an invalid address, certificate or token file.
         ServiceError
-            If the address is not available, and without starlette and uvicorn.
+            If the address is not available, or starlette or uvicorn is missing.
 
         Examples
         --------
@@ -291,7 +294,7 @@ class Curator(Ownership):
         return serve(self._runner, host, port, **options)
 
     def close(self) -> None:
-        """Forget the data and close the ledger.
+        """Release the data and close the ledger.
 
         Examples
         --------
@@ -307,7 +310,7 @@ class Curator(Ownership):
 
 
 def owner_of(session: Session) -> Curator | None:
-    """Return the owner's handle, where the holder of a session owns its data."""
+    """Return the curator of a session whose holder owns the data, else None."""
     backend = session._backend
     if session._owner and isinstance(backend, LocalBackend):
         return Curator._of(backend.runner)

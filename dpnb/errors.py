@@ -1,4 +1,4 @@
-"""What dpnb says when it cannot go on: what happened, where, and what to do."""
+"""Errors of dpnb: what happened, where, and what to do."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import difflib
 from collections.abc import Sequence
 
 _MOST_LETTERS = 400
-"""Of what happened, and of the hint."""
+"""Longest text of what happened, and of the hint, in characters."""
 _MOST_SHOWN = 60
-"""Letters of an argument in a message."""
+"""Longest argument shown in a message, in characters."""
 _MOST_PLACE = 200
-"""Letters of where it happened: a path may be long."""
+"""Longest text of where it happened, in characters: a path may be long."""
 
 
 def printable(text: str) -> str:
-    """Return a text without the characters that steer a terminal; names and values may hold any."""
+    """Replace characters that could control a terminal; names and values can contain any."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def given(value: object) -> str:
-    """Return an unusable argument for a message; of what may hold data or be long only the type.
+    """Return an invalid argument for a message; only its type if it may be long or hold data.
 
-    A NumPy scalar may be a cell of the data.
+    A NumPy scalar may be a value of the data.
 
     Examples
     --------
@@ -47,11 +47,11 @@ class DpnbError(Exception):
     Parameters
     ----------
     what : str
-        What happened, in one clause. Never holds a fact about the data.
+        What happened, in one clause, without any fact about the data.
     hint : str
         What to write or do instead, in one clause.
     where : str
-        The place in the cell, schema or file, when there is one.
+        The place in the cell, schema or file, if there is one.
 
     Examples
     --------
@@ -77,19 +77,19 @@ class DpnbError(Exception):
         return printable(f"{self.what}{place}{stop}{advice}")
 
     def _render_traceback_(self) -> list[str]:
-        """One line in a notebook; the cell still fails (spec of IPython's custom tracebacks)."""
+        """Return one line for the notebook; the cell still fails (IPython's custom tracebacks)."""
         return [f"{type(self).__name__}: {self}"]
 
 
 class SchemaError(DpnbError):
-    """The public description of a table is incomplete, contradictory, or does not fit its source."""
+    """A table's public description is incomplete, contradictory, or does not fit its source."""
 
 
 class SqlError(DpnbError):
     """The statement is malformed, or asks for something that cannot be answered privately.
 
-    ``line`` and ``column`` count from 1 and are 0 when no place is known; ``text`` is the
-    offending part of the statement as it was written.
+    ``line`` and ``column`` count from 1 and are 0 if the position is unknown; ``text`` is the part
+    of the statement that is wrong, as written.
     """
 
     def __init__(
@@ -103,13 +103,13 @@ class SqlError(DpnbError):
 
 
 class RequestError(DpnbError):
-    """An argument of a request (accuracy, confidence, group, option) makes no sense."""
+    """An argument of a request (accuracy, confidence, group, option) is invalid."""
 
 
 class BudgetError(DpnbError):
     """The request costs more than is left. Nothing was charged.
 
-    ``limit`` says whose limit it is, in a clause for the owner of the data; no text shows it.
+    ``limit`` is a clause for the owner of the data about whose limit it is; no text shows it.
     """
 
     def __init__(self, what: str, hint: str = "", where: str = "", *, limit: str = "") -> None:
@@ -130,11 +130,11 @@ class InterruptedRequestError(DpnbError):
 
 
 class ServiceError(DpnbError):
-    """A service cannot be reached, is busy, or does not accept who asks."""
+    """A service cannot be reached, is busy, or rejects the caller."""
 
 
 def closest(word: str, words: Sequence[str], *, alike: float = 0.6) -> str:
-    """Return the word that is most like another one, from 0 to 1 ``alike`` or more; "" without one."""
+    """Return the most similar word, with a similarity of ``alike`` (0 to 1) or more, or ""."""
     same = [w for w in words if w.casefold() == word.casefold()]
     return next(iter(same or difflib.get_close_matches(word, words, n=1, cutoff=alike)), "")
 

@@ -1,4 +1,4 @@
-"""How numbers are written: as many digits as their uncertainty deserves."""
+"""Number formats: as many digits as their uncertainty justifies."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def decimals(margin_of_error: float) -> int:
 
 
 def whole(margin_of_error: float) -> float:
-    """Return a margin of error that shows no decimals: of counts, which are whole numbers."""
+    """Return a margin of error for counts, which shows no decimals: counts are whole numbers."""
     return max(margin_of_error, 10.0)
 
 
 def _digits(size: float, margin_of_error: float) -> int:
-    """Return the significant digits of a very large or very small number: two of its margin of error."""
+    """Return the significant digits of a very large or small number: two of its margin of error."""
     if not margin_of_error < math.inf:
         return 3
     places = math.floor(math.log10(size)) - math.floor(math.log10(margin_of_error))
@@ -33,7 +33,7 @@ def _digits(size: float, margin_of_error: float) -> int:
 
 
 def figure(value: float, margin_of_error: float) -> str:
-    """Return a number with thousands separators, cut where its margin of error makes digits idle.
+    """Return a number with thousands separators, without digits far below its margin of error.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def figure(value: float, margin_of_error: float) -> str:
 
 
 def _beyond(value: float, margin_of_error: float) -> float:
-    """Return the distance from a number as :func:`figure` shows it to the next one."""
+    """Return the distance between a number as :func:`figure` shows it and the next one."""
     size = max(abs(value), margin_of_error)
     if margin_of_error == 0:
         return 0.0
@@ -63,12 +63,14 @@ def _beyond(value: float, margin_of_error: float) -> float:
 
 
 def end_text(value: float, margin_of_error: float, side: int) -> str:
-    """Return an end of an interval as :func:`figure` does, but rounded outward, and never as 0 when it is not.
+    """Format an end of a confidence interval as :func:`figure` does, but rounded outward.
+
+    It shows 0 only if the end is 0.
 
     Parameters
     ----------
     side : {-1, 1}
-        Which end it is: the lower or the upper one.
+        Lower or upper end.
 
     Examples
     --------
@@ -80,11 +82,11 @@ def end_text(value: float, margin_of_error: float, side: int) -> str:
     if not math.isfinite(value):
         return "∞" if value > 0 else "-∞"
     shown = figure(value, margin_of_error)
-    # what a number lacks for rounding in its last bits is no reason to go one digit on
+    # if the rounded text lacks only the last bits, do not go one digit further
     slack = max(abs(value), margin_of_error) * _LAST_BITS if margin_of_error < math.inf else 0.0
     read = float(shown.replace(",", ""))
     if _tells(shown) and side * (value - read) > slack:
-        # the largest floats may be shown as more than any
+        # a value near the largest float may be shown as larger than any float
         shown = figure(
             (read if math.isfinite(read) else value) + side * _beyond(value, margin_of_error),
             margin_of_error,
@@ -97,9 +99,9 @@ def _tells(shown: str) -> bool:
 
 
 def ends_text(low: float, high: float, margin_of_error: float, *, counts: bool = False) -> str:
-    """Return an interval as shown: never shorter than it is, with the digits that its margin deserves.
+    """Format a confidence interval: never shorter than it is, with digits that fit its margin.
 
-    Of ``counts``, which are whole numbers, the nearest ones hold whatever lies within.
+    For ``counts`` it rounds the ends to the nearest whole numbers, which keep every count inside.
 
     Examples
     --------
@@ -114,7 +116,7 @@ def ends_text(low: float, high: float, margin_of_error: float, *, counts: bool =
 
 
 def rounded_up(value: float, digits: int) -> float:
-    """Return a bound above 0 with so many significant digits, rounded up.
+    """Round a bound above 0 up to a number of significant digits.
 
     Examples
     --------
@@ -122,12 +124,12 @@ def rounded_up(value: float, digits: int) -> float:
     (0.05, 8.4, 2.02, 1240.0)
     """
     unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
-    # 5 % as a float may lie a little above 5
+    # 5 % as a float may be slightly above 5
     return float(f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.{digits}g}")
 
 
 def percent(confidence: float) -> str:
-    """Return a confidence as a percentage without idle zeros.
+    """Return a confidence as a percentage without trailing zeros.
 
     Examples
     --------
@@ -139,9 +141,9 @@ def percent(confidence: float) -> str:
 
 
 def share_text(share: float | Fraction, *, left: bool = False) -> str:
-    """Return a share in percent, of two digits from the nearer end; none and all only when it is.
+    """Return a share in percent, with two significant digits of the distance from 0 or 100 %.
 
-    It is rounded to the nearest, or down when it is what is ``left``.
+    It shows 0 % and 100 % only if they are exact. It rounds to nearest, or down with ``left``.
 
     Examples
     --------
@@ -166,9 +168,9 @@ def loss_text(
     *,
     left: bool = False,
 ) -> str:
-    """Return a loss in the session's privacy definition, with the epsilon it means at ``delta``.
+    """Return a loss in the session's privacy definition, with its epsilon at ``delta``.
 
-    It is rounded up, or down when it is what is ``left``.
+    It is rounded up, or down with ``left``, for a remaining amount.
     """
     beside = f" and delta {amount_text(loss.delta, left=left)}" if loss.delta else ""
     if not privacy.counts_rho:
@@ -181,5 +183,5 @@ def loss_text(
 
 
 def label(group: tuple[str | int, ...]) -> str:
-    """Return a group's name as shown; several keys are joined by a comma."""
+    """Return the display name of a group; several keys are joined by a comma."""
     return ", ".join(str(value) for value in group) if group else "all rows"

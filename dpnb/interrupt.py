@@ -1,4 +1,4 @@
-"""Waiting for a request that can be interrupted, with its progress."""
+"""Wait for a request that can be interrupted, and show its progress."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def wait(
     free: bool = False,
     shown: bool = False,
 ) -> T:
-    """Run ``work`` in a thread, so that an interrupt is seen at once and its outcome is known.
+    """Run ``work`` in a thread, so that an interrupt acts at once and its outcome is known.
 
-    On an interrupt the scan is stopped; a request that has reached its commit completes, and the
-    text says so: its answer is in the ledger and asking again is free. A ``free`` look costs nothing
-    in any case; work of several steps (``shown``) stops before the next one and returns what it has.
+    An interrupt stops the scan. A request that has reached its commit completes, and the error says
+    so: its answer is in the ledger, and asking again is free. ``free`` work never costs anything.
+    Work of several steps (``shown``) stops before the next step and returns what it has.
     """
     if progress is not None and not callable(progress):
         raise RequestError(
@@ -37,7 +37,7 @@ def wait(
         )
     results: list[T] = []
     failures: list[BaseException] = []
-    # not Thread.join: interrupted, it takes a running thread for finished (CPython bpo-45274)
+    # not Thread.join: after an interrupt it treats a running thread as finished (CPython bpo-45274)
     began, done = threading.Event(), threading.Event()
 
     def run() -> None:

@@ -1,6 +1,6 @@
 """The lessons: copied to a reader's folder, and opened in JupyterLab or run without a browser.
 
-They travel in the wheel as ``dpnb/notebooks``; in a checkout they lie in its top folder.
+The wheel contains them as ``dpnb/notebooks``; in a checkout they are in its top folder.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 FIRST = "01_first_private_query.ipynb"
 FOLDER = "lessons"
-"""Where the lessons are copied to if nothing else is said."""
+"""Default folder for the copied lessons."""
 _PATTERNS = ("0*.ipynb", "glossary.ipynb", "exercises.py", "SECURITY.md", "online_retail.parquet")
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _SECONDS = 600
-"""How long a cell may take."""
+"""Longest run time of a notebook cell, in seconds."""
 
 
 def lesson_files() -> list[Path]:
-    """Return the lessons and what they read, as they came with dpnb."""
+    """Return the lessons and the files that they read, as shipped with dpnb."""
     package = Path(__file__).parent
     folders = (package / "notebooks", package.parent / "notebooks")
     source = next(folder for folder in folders if (folder / FIRST).exists())
@@ -42,7 +42,7 @@ def lesson_files() -> list[Path]:
 
 
 def open_lessons(folder: Path) -> None:
-    """Copy the lessons to a folder, and run JupyterLab on the first until it is stopped."""
+    """Copy the lessons to a folder, and run JupyterLab on the first one until it is stopped."""
     _copy(folder)
     root = os.geteuid() == 0
     if root:
@@ -56,7 +56,7 @@ def open_lessons(folder: Path) -> None:
         *([] if seen else ["--no-browser"]),
         str(folder / FIRST),
     ]
-    # a token of its own, for JupyterLab would print the one that it makes among other lines
+    # set a token: JupyterLab would print its own among other lines
     environment = {"JUPYTER_TOKEN": secrets.token_hex(24), **os.environ}
     with subprocess.Popen(command, env=environment) as server:  # noqa: S603 - of this environment
 
@@ -81,7 +81,7 @@ def open_lessons(folder: Path) -> None:
 
 
 def run_first(folder: Path) -> None:
-    """Copy the lessons to a folder, run the first there, print its answers, and save it as HTML."""
+    """Copy the lessons to a folder, run the first, print its answers, and save it as HTML."""
     _copy(folder)
     import nbformat
     from nbclient import NotebookClient
@@ -98,7 +98,7 @@ def run_first(folder: Path) -> None:
         resources={"metadata": {"path": str(folder)}},
         on_cell_executed=lambda cell, **_: _show(cell),
     )
-    # a kernel warns there of what does not matter on one machine
+    # the kernel prints warnings there that do not matter on one machine
     client.execute(stderr=subprocess.DEVNULL)
     page = (folder / FIRST).with_suffix(".html")
     text, _ = HTMLExporter().from_notebook_node(notebook)
@@ -117,7 +117,7 @@ def run_first(folder: Path) -> None:
 
 
 def has_browser(environment: Mapping[str, str]) -> bool:
-    """Return whether a window with a browser can be opened; one in the terminal would not do."""
+    """Return whether a browser window can be opened; a browser in the terminal does not count."""
     screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     if sys.platform != "darwin" and not any(map(environment.get, screens)):
         return False
@@ -129,7 +129,7 @@ def has_browser(environment: Mapping[str, str]) -> bool:
 
 
 def answer_text(cell: NotebookNode) -> str:
-    """Return a cell with a statement and what it shows, as text; nothing for other cells."""
+    """Return a notebook cell with a statement and its output as text; "" for other cells."""
     if cell.cell_type != "code" or not cell.source.startswith("%%dp"):
         return ""
     shown = []
@@ -146,7 +146,7 @@ def answer_text(cell: NotebookNode) -> str:
 
 
 def _copy(folder: Path) -> None:
-    """Copy what is not there yet; what a reader changed stays as it is."""
+    """Copy files that are missing, and keep those that a reader has changed."""
     if find_spec("jupyterlab") is None:
         raise RequestError("JupyterLab is not installed", "Run pip install 'dpnb[lessons]'.")
     copied, changed = 0, []
@@ -177,7 +177,7 @@ def _copy(folder: Path) -> None:
 
 
 def _link(server: subprocess.Popen[bytes]) -> str:
-    """Wait until JupyterLab answers, and return the address of the first lesson; empty if it ends."""
+    """Wait for JupyterLab, and return the address of the first lesson; "" if it ends."""
     from jupyter_server.serverapp import list_running_servers
 
     while server.poll() is None:
@@ -190,7 +190,7 @@ def _link(server: subprocess.Popen[bytes]) -> str:
 
 
 def _listens(port: int) -> bool:
-    """Return whether connections are accepted: JupyterLab writes down its port a moment before."""
+    """Return whether a port accepts connections: JupyterLab announces it a moment too early."""
     with socket.socket() as one:
         return one.connect_ex(("127.0.0.1", port)) == 0
 
@@ -202,7 +202,7 @@ def _show(cell: NotebookNode) -> None:
 
 
 def _failures(cell: NotebookNode) -> list[str]:
-    """Return the errors of a cell, unless it is there to show one."""
+    """Return the errors of a notebook cell, unless it is meant to show one."""
     if cell.cell_type != "code" or "raises-exception" in cell.metadata.get("tags", []):
         return []
     return [f"{o.ename}: {o.evalue}" for o in cell.outputs if o.output_type == "error"]

@@ -1,4 +1,4 @@
-"""Published methods as printed, found by name when a study asks for one: without ``dpnb.studies`` the rest works."""
+"""Published methods as printed, loaded by name; without ``dpnb.studies`` the rest works."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from typing import Any
 
 
 def published(method: str) -> Any:
-    """Return a module of ``dpnb.studies`` by its name there."""
+    """Return a module of ``dpnb.studies`` by name."""
     return import_module(f"dpnb.studies.{method}")

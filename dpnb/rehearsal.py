@@ -1,4 +1,4 @@
-"""Generated data, on which an analyst tries what they plan to ask."""
+"""Generated data on which analysts can try their requests."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def rehearsal(
     Parameters
     ----------
     tables : mapping of str to Table
-        Only what is public about them is used.
+        Only their public facts are used.
     status : BudgetStatus
-        Of the analyst who rehearses.
+        Status of the analyst who rehearses.
     rows, seed : int
-        As in ``generated``.
+        As in ``dpnb.schema.synthetic.generated``.
     """
     kinds = _kinds_of_ids(tables.values())
     made = [
@@ -41,7 +41,7 @@ def rehearsal(
     ]  # fmt: skip
     budget = budget_for(status)
     if budget.privacy is BASIC:
-        # which cannot count noise paths
+        # the "basic" accountant cannot count noise paths
         policy = Policy(mechanism="additive")
         name = (status.analyst or "you").partition("#")[0]
         runner = opened(made, budget=budget, analysts={name: 1}, policy=policy, rehearsal=True)
@@ -50,14 +50,14 @@ def rehearsal(
 
 
 def _kinds_of_ids(tables: Iterable[Table]) -> dict[str, Kind]:
-    """Return the kinds of ids by their columns, where some table declares them: they must be alike."""
+    """Return the kinds of id columns that tables declare, by name: ids of tables must match."""
     units = ((table.schema, table.unit) for table in tables if table.unit is not None)
     found = ((schema, schema.find(unit.column)) for schema, unit in units)
     return {name.casefold(): schema[name] for schema, name in found if name is not None}
 
 
 def budget_for(status: BudgetStatus) -> Budget:
-    """Return the budget of a rehearsal: what is left, or the whole once nothing is left."""
+    """Return the budget of a rehearsal: what is left, or the whole budget if nothing is left."""
     left, privacy = status.remaining, status.privacy
     used_up = left.level(privacy) <= 0 or (privacy is BASIC and left.delta <= 0)
     loss = status.cap if used_up else left
@@ -65,7 +65,7 @@ def budget_for(status: BudgetStatus) -> Budget:
         return Budget(epsilon=loss.level(privacy))
     if privacy is BASIC:
         return Budget(epsilon=loss.level(privacy), delta=loss.delta, accountant="basic")
-    # delta says where epsilons are shown, beside what is set aside for keys
+    # delta is where epsilons are shown, plus what is set aside for keys
     aside = loss.delta
     delta = None if status.delta is None else Fraction(str(status.delta)) + aside
     return Budget(rho=loss.rho, delta=delta, accountant=privacy, key_delta=aside or None)

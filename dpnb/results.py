@@ -1,6 +1,6 @@
-"""What a cell shows: released values and plain data. How they look is found by name, when they are shown.
+"""Results: released values and plain data; their display is looked up by name on first use.
 
-A result names its card, which lives in ``dpnb.display.cards``, as pandas names its plotting backend: so
+A result names its card, a part of ``dpnb.display.cards``, as pandas names its plotting backend. So
 results need no screen, and without ``dpnb.display`` they still hold their numbers.
 """
 
@@ -24,7 +24,7 @@ _DISPLAY = "dpnb.display"
 
 
 class Shown:
-    """Something that a cell shows."""
+    """Base of objects that a notebook cell shows."""
 
     __slots__ = ()
     card: ClassVar[str]
@@ -40,7 +40,7 @@ class Shown:
         return text
 
     def _plain_repr(self) -> str:
-        """Return the values by name, for where nothing can draw them."""
+        """Return the fields and values, for use without ``dpnb.display``."""
         shown = [one.name for one in fields(self) if not one.name.startswith("_")]  # type: ignore[arg-type]
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
         return f"{type(self).__name__}({values})"
@@ -50,7 +50,7 @@ class Shown:
         return html
 
     def to_html(self, path: str) -> None:
-        """Write the result as a page that needs nothing else.
+        """Write the result as a self-contained HTML page.
 
         Parameters
         ----------
@@ -61,12 +61,12 @@ class Shown:
 
 
 class Result(Shown):
-    """Something that a cell shows and that can be drawn."""
+    """Base of objects that a notebook cell shows and that can be drawn."""
 
     __slots__ = ()
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the result; returns the matplotlib Axes.
+        """Draw the result, and return the matplotlib Axes.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class Result(Shown):
         Returns
         -------
         matplotlib Axes
-            To change or save the picture.
+            The axes, for example to change or save the picture.
         """
         drawn: Axes = card_of(self).plot(self, ax)
         return drawn
@@ -87,13 +87,13 @@ class Result(Shown):
         Returns
         -------
         ipywidgets widget
-            It shows itself as the last line of a cell.
+            Jupyter shows it if it is the last line of a cell.
         """
         return card_of(self).widget(self)
 
 
 def display(module: str) -> Any:
-    """Return a module of ``dpnb.display`` by its name there."""
+    """Return a module of ``dpnb.display`` by name."""
     return import_module(f"{_DISPLAY}.{module}")
 
 
@@ -105,25 +105,25 @@ def card_of(result: Shown) -> Any:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Bill(Shown):
-    """What a request cost, what it leaves, and what must be said of its result.
+    """What a request cost, what is left, and caveats on its result.
 
     Attributes
     ----------
     spent, remaining, cap : PrivacyLoss
-        What the request cost now, what is left after it, and the limit.
+        Cost of the request, what is left after it, and the limit.
     privacy : PrivacyDefinition
-        What is counted.
+        Privacy definition of these losses.
     delta : float or None
         The session's delta, at which epsilons are shown.
     stored : bool
-        Whether it was answered from the ledger.
+        Whether the request was answered from the ledger.
     kept : bool
         Whether the ledger outlives the kernel.
     stamp : str
-        Why these are not private numbers about real data, see ``dpnb.private``; '' if they are.
+        Why the numbers are not private or not about real data, see ``dpnb.private``; else ''.
     conditional : bool
-        True when the amount behind the numbers was picked by looking at the data: their guarantee
-        holds only for it given.
+        Whether the privacy cost was picked by looking at the data. The guarantee then holds only
+        given that choice.
     """
 
     card = "bill.BILL"
@@ -139,7 +139,7 @@ class Bill(Shown):
     conditional: bool = False
 
     def share(self) -> float:
-        """Return the cost as a share of what is left; infinite when nothing is left."""
+        """Return the cost as a share of what is left; infinite if nothing is left."""
         cost, left = self.spent.level(self.privacy), self.remaining.level(self.privacy)
         if cost == 0:
             return 0.0
@@ -147,7 +147,7 @@ class Bill(Shown):
 
     @classmethod
     def taken(cls, values: dict[str, Any]) -> Bill:
-        """Build a bill from plain data, and take its values out of them."""
+        """Build a bill from plain data, and remove its values from them."""
         found = {one.name: values.pop(one.name) for one in fields(cls)}
         for name in ("spent", "remaining", "cap"):
             found[name] = PrivacyLoss.from_dict(found[name])
@@ -156,19 +156,19 @@ class Bill(Shown):
 
 
 class Billed:
-    """Something with a bill, whose amounts it shows as its own."""
+    """Base of objects with a bill, whose amounts are properties of the object."""
 
     __slots__ = ()
     bill: Bill
 
     @property
     def spent(self) -> PrivacyLoss:
-        """What it cost now, or would cost."""
+        """Privacy cost, now or if carried out."""
         return self.bill.spent
 
     @property
     def remaining(self) -> PrivacyLoss:
-        """What is left."""
+        """What is left of the budget."""
         return self.bill.remaining
 
     @property
@@ -178,17 +178,17 @@ class Billed:
 
     @property
     def privacy(self) -> PrivacyDefinition:
-        """How losses are counted."""
+        """Privacy definition of the losses."""
         return self.bill.privacy
 
     @property
     def delta(self) -> float | None:
-        """At which epsilons are shown; None without one."""
+        """The delta at which epsilons are shown, or None."""
         return self.bill.delta
 
     @property
     def stored(self) -> bool:
-        """Whether it was answered from the ledger."""
+        """Whether the request was answered from the ledger."""
         return self.bill.stored
 
     @property
@@ -198,12 +198,12 @@ class Billed:
 
     @property
     def stamp(self) -> Stamp:
-        """Why these are not private numbers about real data; '' if they are."""
+        """Why the numbers are not private or not about real data; else ''."""
         return self.bill.stamp
 
     @property
     def conditional(self) -> bool:
-        """Whether the amount behind the numbers was picked by looking at the data."""
+        """Whether the privacy cost was picked by looking at the data."""
         return self.bill.conditional
 
 
@@ -218,8 +218,8 @@ def rebilled(result: B, **changes: Any) -> B:
 def to_plain(value: Any, **written: Any) -> dict[str, Any]:
     """Return a dataclass as plain data, with the values of its bill among its own.
 
-    ``written`` are values that the class writes in its own way. What does not count when two are
-    compared is left out.
+    ``written`` has values that replace those of fields. Fields that a comparison ignores are left
+    out.
     """
     data: dict[str, Any] = {}
     for one in fields(value):
@@ -245,7 +245,7 @@ class InfoTable(Shown):
     stamp : str
         As in ``Answer``.
     notes : tuple of str
-        Sentences that stand below.
+        Sentences below the table.
 
     Examples
     --------
@@ -281,7 +281,7 @@ class InfoTable(Shown):
 
 
 def with_lists(value: Any) -> Any:
-    """Return a value with lists in place of tuples, all the way down."""
+    """Replace tuples by lists, also inside other values."""
     if isinstance(value, Mapping):
         return {key: with_lists(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -290,13 +290,13 @@ def with_lists(value: Any) -> Any:
 
 
 def format_time(time: str) -> str:
-    """Return a time of the ledger as day, hour and minute."""
+    """Format a time of the ledger as day, hour and minute."""
     return time[:16].replace("T", " ")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One answered request, as its analyst sees it in the history."""
+    """One answered request in its analyst's history."""
 
     time: str
     sql: str
@@ -315,14 +315,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BudgetStatus(Billed, Shown):
-    """Total budget, what was spent of it, and what remains.
+    """Total budget, what was spent, and what remains.
 
     Attributes
     ----------
     bill : Bill
-        The total, what was spent of it, and what remains.
+        The total, what was spent, and what remains.
     analyst : str or None
-        Whose row of the provenance table this is; None for the budget of all together.
+        The analyst whose account this is; None for the budget of all together.
 
     Examples
     --------
@@ -338,7 +338,7 @@ class BudgetStatus(Billed, Shown):
     def charged(
         self, spent: PrivacyLoss, *, stored: bool = False, conditional: bool = False
     ) -> Bill:
-        """Return the bill of a request after which this is the status.
+        """Return the bill of a request that led to this status.
 
         Parameters
         ----------
@@ -347,12 +347,12 @@ class BudgetStatus(Billed, Shown):
         stored : bool
             Whether it was answered from the ledger.
         conditional : bool
-            Whether its amount was picked by looking at the data.
+            Whether its privacy cost was picked by looking at the data.
 
         Returns
         -------
         Bill
-            The same limit and rest.
+            A bill with the same limit and remaining budget.
         """
         return replace(self.bill, spent=spent, stored=stored, conditional=conditional)
 
@@ -362,7 +362,7 @@ class BudgetStatus(Billed, Shown):
         Returns
         -------
         dict of str to value
-            Texts, numbers, lists and dicts.
+            Strings, numbers, lists and dicts.
         """
         return to_plain(self)
 
@@ -373,7 +373,7 @@ class BudgetStatus(Billed, Shown):
         Parameters
         ----------
         data : mapping of str to value
-            What :meth:`to_dict` returned.
+            The result of :meth:`to_dict`.
 
         Returns
         -------

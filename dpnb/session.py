@@ -40,31 +40,31 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """Ask questions of sensitive tables under one privacy budget.
+    """Queries of sensitive tables under one privacy budget.
 
     Parameters
     ----------
     tables : Table or sequence of Table
-        What to ask about. They are read once, when the session opens.
+        The tables to query. They are read once, when the session opens.
     budget : Budget, optional
-        The most that all answers together may cost. Needed unless the ledger exists already.
+        The most that all answers together may cost. Required unless the ledger already exists.
     ledger : str or Path, optional
-        File that records costs and released numbers, or the URL of a PostgreSQL database. Without it the budget
-        lasts as long as this process.
+        File that records costs and released numbers, or the URL of a PostgreSQL database. Without
+        it the budget lasts as long as this process.
     anchor : str or Path, optional
-        Small file, best on another disk, that detects a restored older copy of the ledger. A missing anchor is
-        refused beside a ledger with entries.
+        Small file, best on another disk, that detects a restored older copy of the ledger. If the
+        ledger has entries, the file must exist.
     new_anchor : bool
-        Start an anchor for a ledger with entries. The ledger is trusted as it is.
+        Start an anchor for a ledger with entries, and trust the ledger as it is.
     new_version : bool
-        Accept other data than the ledger has recorded. What was spent stays spent.
+        Accept data that differ from those in the ledger's record. Spent budget stays spent.
     noise : Noise, optional
         For tests only. Results are stamped NOT PRIVATE.
 
     Raises
     ------
     SchemaError
-        If two tables have one name, or columns do not fit their declarations.
+        If two tables have the same name, or columns do not fit their declarations.
     LedgerError
         If the ledger belongs to other data or another budget, or is damaged.
     RequestError
@@ -100,7 +100,7 @@ class Session:
 
     @classmethod
     def _of(cls, backend: Backend, *, owner: bool = False) -> Session:
-        """Return an analyst's session; ``owner`` where its holder owns the data."""
+        """Return an analyst's session; ``owner`` says whether its holder owns the data."""
         session = cls.__new__(cls)
         session._backend, session._owner = backend, owner
         return session
@@ -127,28 +127,30 @@ class Session:
         Parameters
         ----------
         sql : str
-            SELECT with COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN or QUANTILE over one table, WHERE, GROUP BY, ORDER BY
-            and LIMIT. Aggregates take arithmetic and CASE, quantiles a column of whole numbers or with bins. Results
-            combine by + - * /, EXP, LN and SQRT. For a mean write AVG: it is more accurate than SUM / COUNT.
+            SELECT with COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN or QUANTILE over one table, WHERE,
+            GROUP BY, ORDER BY and LIMIT. Aggregates take arithmetic and CASE, quantiles a column of
+            whole numbers or with bins. Results combine by + - * /, EXP, LN and SQRT. For a mean
+            write AVG: it is more accurate than SUM / COUNT.
         rho, epsilon : number above 0
-            One of the two: the privacy cost of the statement on its own. ``epsilon`` is at the delta of the session; a
-            pure session takes ``epsilon`` only. A fixed public rule divides the cost among the aggregates. What was
-            released before is deducted. A number that was picked by looking at the data, a ``Picked``, marks the
-            answer and all that follows from it.
+            Give one of the two: the privacy cost of the statement on its own. ``epsilon`` is at the
+            delta of the session; a pure session takes ``epsilon`` only. A fixed public rule divides
+            the cost among the aggregates. Earlier releases are deducted. A number picked by looking
+            at the data, a ``Picked``, marks the answer and everything that follows from it.
         error : number above 0, or dict of alias to number
-            Instead of a cost: the margin of error, in units of the aggregate. Earlier answers to other statements are
-            used first, and only what is missing is bought.
+            Instead of a cost: the margin of error, in units of the aggregate. Earlier answers to
+            other statements are used first, and you pay only for what is missing.
         rows : int, at least 1
             With AVG and ``error``: the margin of error holds for groups of at least this many rows.
         confidence : float
-            Confidence of the intervals, between 0 and 1.
+            Between 0 and 1; 0.95 gives 95 % confidence intervals.
         looks : 1 or 'any'
-            With 'any' the intervals hold at all looks together, if you chose the accuracies beforehand. You may then
-            decide by the answers when to stop.
+            With 'any' the confidence intervals hold at all looks together (sequential analysis), if
+            you chose the accuracies beforehand. You may then decide by the answers when to stop.
         intervals : {'simultaneous', 'each'}
-            Whether the confidence is for all intervals together or for each on its own.
+            Whether the confidence holds for all confidence intervals together or for each on its
+            own.
         split : number
-            Share of an AVG's cost, between 0 and 1, that goes to its sum.
+            Share of an AVG's privacy cost for its sum, between 0 and 1.
         history : bool
             False ignores earlier answers to other statements.
         params : mapping of str to value
@@ -159,7 +161,7 @@ class Session:
         Returns
         -------
         Answer
-            Asked again, the stored numbers, free.
+            The same request returns the stored numbers, free.
 
         Raises
         ------
@@ -172,7 +174,8 @@ class Session:
 
         Notes
         -----
-        docs/methods/estimation.md derives the confidence intervals, docs/methods/accounting.md the costs.
+        docs/methods/estimation.md derives the confidence intervals, docs/methods/accounting.md the
+        costs.
 
         Examples
         --------
@@ -197,7 +200,7 @@ class Session:
         return answer
 
     def query_all(self, statements: Sequence[str], **options: Any) -> list[Answer]:
-        """Answer several statements, or none if they cannot all be paid at the start.
+        """Answer several statements, or none if the budget does not cover all of them.
 
         Later statements use the answers to earlier ones.
 
@@ -206,7 +209,7 @@ class Session:
         statements : sequence of str
             At least one, each as for :meth:`query`.
         options
-            The other arguments of :meth:`query`, the same for all statements.
+            Other arguments of :meth:`query`, the same for all statements.
 
         Returns
         -------
@@ -218,7 +221,7 @@ class Session:
         BudgetError
             If the budget does not cover all of them. Nothing was charged.
         SqlError, RequestError, EngineError, InterruptedRequestError
-            As :meth:`query`. Answers from before an interruption stay in the ledger.
+            As in :meth:`query`. Answers from before an interruption stay in the ledger.
 
         Examples
         --------
@@ -249,7 +252,7 @@ class Session:
             except (BudgetError, RequestError) as error:
                 if not found:
                     raise
-                # others may have spent meanwhile, or a claim is protected
+                # other analysts may have spent meanwhile, or a claim is protected
                 raise type(error)(
                     f"statement {len(found) + 1} of {len(statements)} was refused: {error.what}",
                     "The statements before it were answered and charged. Asking them again is free.",
@@ -271,32 +274,33 @@ class Session:
         chosen: object = 1,
         params: Mapping[str, object] | None = None,
     ) -> Inference:
-        """Answer a statement from earlier answers alone, free: the data are not read.
+        """Answer a statement from earlier answers alone. This is free and does not read the data.
 
         Parameters
         ----------
         sql : str
             As for :meth:`query`, without computed columns.
         confidence : float
-            Confidence of the intervals, between 0 and 1; 0.95 by default.
+            Between 0 and 1; 0.95, the default, gives 95 % confidence intervals.
         error : number above 0
-            A margin of error, in units of the aggregate. Alone: dpnb finds the confidence that it has. With
-            ``confidence``: the result says whether earlier answers reach it.
+            A margin of error, in units of the aggregate. Alone, dpnb finds its confidence. With
+            ``confidence``, the result says whether earlier answers reach it.
         between : pair of numbers
             An interval whose confidence dpnb finds. Not with ``confidence`` or ``error``.
         intervals : {'simultaneous', 'each'}
-            Whether the confidence is for all intervals together or for each on its own.
+            Whether the confidence holds for all confidence intervals together or for each on its
+            own.
         method : {'blue', 'mc', 'pc'}
-            'blue' is the best linear unbiased estimate, with the exact distribution of its noise. 'mc' and 'pc' are the
-            approximations of Xiao and Xiong, for study.
+            'blue' is the best linear unbiased estimate, with the exact distribution of its noise.
+            'mc' and 'pc' are the approximations of Xiao and Xiong, for study.
         guaranteed : bool
-            Bounds that hold however the question was chosen, also where earlier answers do not determine a value. They
-            are wider.
+            Return bounds that hold however you chose the question, even if earlier answers do not
+            determine a value. They are wider.
         prior : optional
             'nonnegative', or public knowledge about the value: see ``dpnb.estimation.prior``.
         chosen : int, at least 1, or 'any'
-            From how many questions you picked this one after seeing their answers. Intervals with 'any' hold for any
-            choice, and are wider the more values were answered.
+            From how many questions you picked this one after seeing their answers. Confidence
+            intervals with 'any' hold for any choice, and are wider the more values were answered.
         params : mapping of str to value
             Values of the parameters ``:name``.
 
@@ -310,11 +314,11 @@ class Session:
         SqlError
             If the statement cannot be answered in any case.
         RequestError
-            If earlier answers determine none of the values. It says what is missing.
+            If earlier answers determine none of the values. The error says what is missing.
 
         Notes
         -----
-        docs/methods/bayes.md derives estimates, intervals and bounds.
+        docs/methods/bayes.md derives estimates, confidence intervals and bounds.
 
         Examples
         --------
@@ -371,23 +375,26 @@ class Session:
         question : Question
             From :meth:`Answer.compare`, on an answer of this session.
         k : int, at least 1
-            How many predicates to show; fewer where there are fewer.
+            How many predicates to show; fewer if there are fewer.
         rho, epsilon : number above 0; rho also a mapping
-            One of the two: the privacy cost on top of the answer, a quarter each for selection and influences, half for ranks. A mapping
-            gives a rho for each (topk, influence, rank). By default free if the same explanation was released to you
-            before, else a fifth of what is left.
+            Give one of the two: the privacy cost on top of the answer, a quarter each for selection
+            and influences, half for ranks. A mapping gives a rho for each (topk, influence, rank).
+            By default it is free if the same explanation was released to you before, else a fifth
+            of what is left.
         error : number above 0
-            Instead of a cost: the margin of error of the influences as shown, 0.02 for 2 %.
+            Instead of a cost: the margin of error of the displayed influences, 0.02 for 2 %.
         confidence : float
-            Confidence of the intervals, between 0 and 1.
+            Between 0 and 1; 0.95 gives 95 % confidence intervals.
         joint : bool
-            Whether the confidence is for all predicates together, and not for each on its own.
+            Whether the confidence holds for all predicates together instead of for each on its own.
         mode : {'tight', 'paper'}
             'paper' uses the published sensitivities and margins, which are 4 to 8 times larger.
         anyway : bool
-            Explain a difference that may be noise, or that points the other way, or with a margin almost as wide as it.
+            Explain even a difference that may be noise or has the other sign, or with a margin of
+            error almost as large as the difference.
         attributes, exclude : sequences of str
-            Columns whose declared values explain. By default all but those of the question, and one of each set of aliases.
+            Columns whose declared values may explain the difference. By default all except those of
+            the question, with one of each set of aliases.
         length : int
             Number of attributes in one predicate, 1 to 3.
         connective : {'and', 'or'}
@@ -404,19 +411,20 @@ class Session:
         Returns
         -------
         Explanation
-            Asked again with the same options, the stored one, free.
+            The same request returns the stored explanation, free.
 
         Raises
         ------
         RequestError
-            For an unusable option. Unless ``anyway``, also for a difference that may be noise, and where the default cost
-            would leave a margin of error of more than three quarters of the difference. Nothing was charged.
+            For an invalid option. Unless ``anyway``, also for a difference that may be noise, and
+            if the default cost would leave a margin of error of more than three quarters of the
+            difference. Nothing was charged.
         BudgetError, EngineError, InterruptedRequestError
             Nothing was charged.
 
         Notes
         -----
-        docs/methods/dpxplain.md defines influence and rank, and derives their intervals.
+        docs/methods/dpxplain.md defines influence and rank, and derives their confidence intervals.
 
         Examples
         --------
@@ -458,31 +466,34 @@ class Session:
         params: Mapping[str, object] | None = None,
         progress: Progress | None = None,
     ) -> Decision:
-        """Select the declared groups that satisfy a HAVING condition, with a bound on wrong decisions.
+        """Select the declared groups that satisfy a HAVING condition, and bound wrong decisions.
 
         Parameters
         ----------
         sql : str
-            One SELECT over one table with GROUP BY and HAVING: AND, OR, NOT and BETWEEN over COUNT, SUM, AVG and
-            COUNT(DISTINCT column), compared with numbers.
+            One SELECT over one table with GROUP BY and HAVING: AND, OR, NOT and BETWEEN over COUNT,
+            SUM, AVG and COUNT(DISTINCT column), compared with numbers.
         beta : float
-            Largest probability to leave out a group that satisfies the condition, between 0 and 0.5.
+            Largest probability of a false negative: leaving out a group that satisfies the
+            condition. Between 0 and 0.5.
         alpha : float
-            Between 0 and 1. In mode 'certified' the share of false positives that the certificate is to reach; else a
-            bound on the probability of a false positive.
+            Between 0 and 1. In mode 'certified' the target of the certificate, a share of false
+            positives; else a bound on the probability of a false positive.
         u : number above 0, or mapping by alias
-            The first uncertain region: how far below its threshold a noisy value may lie without being rejected, in units
-            of the aggregate. By default 30 % of the declared range, else of the threshold; for AVG 5 % of the width of
-            its bounds.
+            The first uncertain region: how far below its threshold a noisy value may lie without
+            being rejected, in units of the aggregate. By default 30 % of the declared range, else
+            of the threshold; for AVG 5 % of the width of its bounds.
         ranges : number, pair, or mapping by alias
             Public widths of the range of an aggregate over groups, in its units.
         rows : number or mapping by alias
-            The number of rows of a group for which ``u`` of an AVG is meant. By default the count in the condition.
+            For AVG: the number of rows in a group to which ``u`` refers. By default the count in
+            the condition.
         mode : {'certified', 'margin', 'rr', 'hybrid'}
-            'certified': steps of rising accuracy until a certificate reaches ``alpha``. 'margin': one step; false
-            positives are bounded for groups that miss their thresholds by ``u``. 'rr': randomised response, which bounds
-            both errors of every group. 'hybrid': one step, and randomised response for what it leaves in doubt. On public
-            tables also the published methods, for study: 'paper', 'probe', 'probe-naive', 'probe-ent', 'naive', 'ppwlm',
+            'certified': steps of rising accuracy until a certificate reaches ``alpha``. 'margin':
+            one step; false positives are bounded for groups that miss their thresholds by ``u``.
+            'rr': randomised response, which bounds both errors of every group. 'hybrid': one step,
+            and randomised response for what it leaves in doubt. On public tables also the published
+            methods, for study: 'paper', 'probe', 'probe-naive', 'probe-ent', 'naive', 'ppwlm',
             'ddpwlm'.
         protect : {'fnr', 'fpr'}
             'fpr' bounds false positives beforehand and certifies false negatives.
@@ -491,11 +502,11 @@ class Session:
         thresholds : mapping of name to mapping of group to number
             Numbers for ``:name`` in HAVING that differ by group. Every declared group needs one.
         steps : int, at least 1
-            How many steps to take; by default as many as it takes.
+            How many steps to take; by default as many as needed.
         most : number above 0
-            The most that the decision may cost in all, in rho, or in epsilon in a pure session.
+            The most that the whole decision may cost, in rho, or in epsilon in a pure session.
         history : bool
-            False ignores values that were released before.
+            False ignores earlier releases.
         params : mapping of str to value
             Values of the parameters ``:name``.
         progress : callable
@@ -504,7 +515,8 @@ class Session:
         Returns
         -------
         Decision
-            Asked again, the stored steps, free. If a further step is refused or interrupted, the steps that were paid.
+            The same request returns the stored steps, free. If a further step is refused or
+            interrupted, the result has the steps that were paid.
 
         Raises
         ------
@@ -537,9 +549,9 @@ class Session:
             "history": history,
         }
         found: Decision = self._run(Call("decide", sql, options, params), progress, shown=True)
-        # what is changed afterwards in the caller's mappings is of no later step
+        # later steps must not see changes to the caller's mappings
         same: dict[str, Any] = _copied(options)
-        # a notebook's names are passed whole: no others are kept alive
+        # in a notebook, params holds all its names; keep only those in the statement alive
         words = re.findall(r"\w+", sql)
         same["params"] = {name: params[name] for name in words if params and name in params}
 
@@ -562,9 +574,9 @@ class Session:
     ) -> Discovery:
         """List the values of an undeclared column that many rows, or people, have.
 
-        The budget needs a ``key_delta``: ``Budget(epsilon=3, delta=1e-6, key_delta=1e-7)``. To group by the values, declare
-        them (``Discovery.category``) and open the ledger again with ``new_version=True``. Texts of more than 100 letters are
-        left out.
+        The budget needs a ``key_delta``: ``Budget(epsilon=3, delta=1e-6, key_delta=1e-7)``. To
+        group by the values, declare them (``Discovery.category``) and open the ledger again with
+        ``new_version=True``. Texts of more than 100 letters are left out.
 
         Parameters
         ----------
@@ -573,9 +585,10 @@ class Session:
         table : str, optional
             Needed if several tables have such columns.
         rho, epsilon : number above 0
-            One of the two: the privacy cost. A larger one finds rarer values.
+            Give one of the two: the privacy cost. A larger one finds rarer values.
         delta : number
-            How much of ``key_delta`` to use, above 0; by default a tenth. It hardly matters for what is found.
+            How much of ``key_delta`` to use, above 0; by default a tenth. It hardly changes the
+            result.
         confidence : float
             Confidence of the statement about hidden values, at least 0.5 and below 1.
         progress : callable
@@ -584,7 +597,7 @@ class Session:
         Returns
         -------
         Discovery
-            Asked again with the same amounts, the stored one, free.
+            The same request returns the stored result, free.
 
         Raises
         ------
@@ -608,14 +621,14 @@ class Session:
         return discovery
 
     def price_discovery(self, column: str, **options: Any) -> DiscoveryPrice:
-        """Return what :meth:`discover` would cost now, and which values it would show. Free.
+        """Return what :meth:`discover` costs now, and how common a value must be to appear. Free.
 
         Parameters
         ----------
         column : str
             One of the table's ``undeclared`` columns.
         options
-            The other arguments of :meth:`discover`.
+            Other arguments of :meth:`discover`.
 
         Returns
         -------
@@ -625,7 +638,7 @@ class Session:
         Raises
         ------
         RequestError
-            For a column without undeclared values, and an unusable option.
+            For a column that is not undeclared, or an invalid option.
 
         Examples
         --------
@@ -658,14 +671,14 @@ class Session:
         Parameters
         ----------
         sql : str, Question, or sequence of str
-            A statement is priced as an answer, or as a decision if an argument that only :meth:`decide` has, such as
-            ``beta``, is given. A Question is priced as an explanation. A list is priced as if its statements were asked
-            one after the other.
+            A statement is priced as an answer, or as a decision if you pass an argument that only
+            :meth:`decide` has, such as ``beta``. A Question is priced as an explanation. A list is
+            priced as if its statements were answered one after the other.
         params : mapping of str to value
             Values of the parameters ``:name``.
         accuracy
-            The other arguments of :meth:`query`, :meth:`explain` or :meth:`decide`. With ``error`` the price is what this
-            margin of error costs.
+            Other arguments of :meth:`query`, :meth:`explain` or :meth:`decide`. With ``error`` the
+            result has the cost of this margin of error.
 
         Returns
         -------
@@ -675,7 +688,7 @@ class Session:
         Raises
         ------
         SqlError, RequestError
-            As the method that would be called.
+            As in the method that would be called.
 
         Examples
         --------
@@ -702,19 +715,19 @@ class Session:
         return prices[0] if isinstance(sql, str) else prices
 
     def _run(self, call: Call, progress: Progress | None, *, shown: bool = False) -> Any:
-        """Return the result of a call, which an interrupt stops."""
+        """Run a call until it ends or an interrupt stops it, and return its result."""
         cancel = threading.Event()
         run = partial(self._backend.run, call, cancel)
         return wait(run, cancel, self._backend.interrupt, progress, shown=shown)
 
     @property
     def ledger(self) -> str:
-        """Public name of the ledger; results carry it."""
+        """Public name of the ledger; results have it, too."""
         return self._backend.ledger
 
     @property
     def budget(self) -> BudgetStatus:
-        """Cap, spent and remaining."""
+        """The budget: limit, spent and remaining."""
         return self._backend.budget
 
     @property
@@ -762,24 +775,25 @@ class Session:
         return InfoTable("Declared columns", header, rows, notes=notes)
 
     def rehearse(self, rows: int = 10_000, seed: int = 0) -> Session:
-        """Return a session on generated data, to try code before spending. Free.
+        """Open a session on generated data, to try code before spending. Free.
 
-        Its tables have the names, columns and privacy units of this session's. The rows are generated from public facts
-        alone, so its answers say nothing about the data, and are stamped. Its budget is what is left here, or the whole one
-        if nothing is left. It knows neither earlier answers, which can make statements cheaper here, nor the owner's views.
-        The noise is real.
+        Its tables have the names, columns and privacy units of this session's. The rows are
+        generated from public facts alone, so its answers say nothing about the data, and are
+        stamped. Its budget is what is left here, or the whole budget if nothing is left. It has
+        neither earlier answers, which can make statements cheaper here, nor the owner's views. The
+        noise is real.
 
         Parameters
         ----------
         rows : int
-            Rows of each table, from 0 to 10,000,000.
+            Number of rows of each table, from 0 to 10,000,000.
         seed : int
             0 or more. The same seed gives the same rows.
 
         Returns
         -------
         Session
-            With a ledger in memory.
+            A session with a ledger in memory.
 
         Raises
         ------
@@ -800,7 +814,7 @@ class Session:
         )
 
     def close(self) -> None:
-        """Forget the data and close the ledger, if this session opened them.
+        """Release the data and close the ledger, if this session opened them.
 
         Examples
         --------
@@ -829,17 +843,17 @@ class Session:
 
 
 _DECIDING = signature(Session.decide).parameters.keys() - signature(Session.query).parameters.keys()
-"""Arguments that tell a decision from a query."""
+"""Arguments that only decisions have."""
 
 
 def _explanation_options(**options: Any) -> dict[str, Any]:
-    """Return the options of an explanation."""
+    """Check the names of an explanation's options, and return the options."""
     _check_names(options, Session.explain)
     return options
 
 
 def _copied(value: Any) -> Any:
-    """Return mappings and lists copied through and through, and anything else as it is."""
+    """Copy mappings and lists at all depths; return anything else unchanged."""
     if isinstance(value, Mapping):
         return {name: _copied(one) for name, one in value.items()}
     return [_copied(one) for one in value] if isinstance(value, list) else value
@@ -857,7 +871,7 @@ def _check_names(options: Mapping[str, Any], method: Callable[..., Any]) -> None
 
 
 def _check_worth_explaining(question: Question) -> None:
-    """Refuse to spend on what noise may have made; released values only."""
+    """Refuse a difference that may be noise; uses released values only."""
     if not isinstance(question, Question) or question.valid:
         return
     if question.high < 0:

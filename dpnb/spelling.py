@@ -1,7 +1,7 @@
-"""One spelling of a message for each place where it is read: Python's arguments, or options.
+"""Spelling of messages for the place where they appear: Python's arguments, or options.
 
-Messages are written with Python's arguments, ``rho=0.05``. Where options are typed, in cells and on the
-command line, they are shown with these, ``--rho 0.05``.
+Messages are written with Python's arguments, ``rho=0.05``. In notebook cells and on the command
+line, where users type options, they are shown with options, ``--rho 0.05``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _TWICE_OPTION = re.compile(r"(--[^()]+) \(\1\)")
 
 
 def with_options(text: str) -> str:
-    """Return a message with options instead of Python's arguments.
+    """Replace Python's arguments in a message by options.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def _spelled(found: re.Match[str]) -> str:
 
 
 def _option(name: str, value: str) -> str | None:
-    """Return an argument as an option; None where there is no such option."""
+    """Return an argument as an option, or None if there is no such option."""
     if value.startswith("{"):
         value = value.strip("{}").replace("': ", "=").replace("'", "").replace(", ", ",")
     plain = value.strip("'()").replace(", ", " ")

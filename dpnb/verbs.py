@@ -1,4 +1,4 @@
-"""The verbs of analysts, and the tables and the ledger that they are asked of."""
+"""The verbs of analysts, and functions that run them on a runner's tables and ledger."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ VERBS = {
     "decide": "decide.verb",
     "discover": "discover.verb",
 }
-"""Where each verb is declared, in capitals. They are imported when they are asked: without one the others work."""
+"""Module of each verb, which is declared there in capitals. It is imported on first use, so the
+other verbs work if one is missing.
+"""
 
 
 @cache
 def verb(name: str) -> Verb:
-    """Return a verb by its name."""
+    """Return a verb by name."""
     found: Verb = getattr(import_module(f"dpnb.{VERBS[name]}"), name.upper())
     return found
 
@@ -45,35 +47,38 @@ def run(
     cancel: threading.Event | None = None,
     identifier: str | None = None,
 ) -> Any:
-    """Return the result of a call.
+    """Run a call and return its result.
 
     Parameters
     ----------
     runner : Runner
     row : str
-        Who asks: a name, or ``'name#privilege'``.
+        The analyst's account: a name, or ``'name#privilege'``.
     call : Call
     cancel : threading.Event, optional
         Set it to stop the request.
     identifier : str, optional
-        The client's name for this one request. Used again it gives the same result; with another request it is refused.
+        The client's identifier of this request. A repetition returns the same result; another
+        request with it is refused.
 
     Raises
     ------
     SqlError, RequestError, BudgetError, EngineError, InterruptedRequestError
-        As the method of the session.
+        As in the method of the session.
     """
     asked = verb(call.verb)
     return asked.run(runner, runner.admitted(row), asked.whole(call), cancel, identifier)
 
 
 def price(runner: Runner, row: str, call: Call) -> Any:
-    """Return what a call would cost; of queries, which are several statements, a list as if asked in turn. Free.
+    """Return what a call would cost. Free.
+
+    For queries, which may be several statements, it is a list, as if they were answered in turn.
 
     Raises
     ------
     SqlError, RequestError
-        As the method of the session.
+        As in the method of the session.
     """
     asked = verb(call.verb)
     if asked.priced is None:
@@ -82,7 +87,7 @@ def price(runner: Runner, row: str, call: Call) -> Any:
 
 
 def budget(runner: Runner, row: str) -> BudgetStatus:
-    """Return an analyst's limit, and what is spent and left of it."""
+    """Return an analyst's limit, what is spent and what is left."""
     with runner.lock:
         return status(runner.store, runner.admitted(row))
 
@@ -113,7 +118,7 @@ def opened(
     Raises
     ------
     SchemaError, LedgerError, RequestError
-        As ``Curator``.
+        As in ``Curator``.
     """
     known = _named(tables)
     if budget is not None and not isinstance(budget, Budget):

@@ -1,1 +1,1 @@
-"""Statements and inferences: released numbers with their confidence intervals, and questions about them."""
+"""Answers and inferences: released numbers, confidence intervals, and questions about them."""

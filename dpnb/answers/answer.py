@@ -1,4 +1,4 @@
-"""The answer to one statement: released values, their intervals, and what they cost."""
+"""The answer to one statement: released values, their confidence intervals, and their cost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Answer(Billed, Result):
         The statement as asked.
     table : str
     version : int
-        Data version of the ledger.
+        Version of the table in the ledger.
     keys : tuple of str
         Names of the group columns.
     groups : tuple of tuples
@@ -45,7 +45,7 @@ class Answer(Billed, Result):
     asked : int
         Number of groups that WHERE does not rule out.
     bill : Bill
-        What it cost, what is left, and its stamps. ``answer.bill.spent`` is ``answer.spent``, too.
+        The cost, what is left, and the stamps. ``answer.spent`` is ``answer.bill.spent``.
     confidence : float
     intervals : {'simultaneous', 'each'}
     looks : 1 or 'any'
@@ -58,12 +58,12 @@ class Answer(Billed, Result):
     ledger, request : str
         Public names of the ledger and of the request in it.
     origin : Origin or None
-        How earlier answers to other statements helped to reach the margin of error that was asked for.
+        How earlier answers to other statements helped to reach the requested margin of error.
     shared : bool
-        Whether answers to other statements had shown the same noise before.
+        Whether earlier answers to other statements showed the same noise.
     bought : str or None
-        The epsilon that its views have where it is less than was asked for: levels of a pure session
-        lie on a grid. None where it is not.
+        The epsilon of its views, if it is less than requested: levels of a pure session lie on a
+        grid. None otherwise.
 
     Examples
     --------
@@ -139,23 +139,23 @@ class Answer(Billed, Result):
         Parameters
         ----------
         left, right : group, or mapping from groups to weights
-            Groups as shown; a tuple for several group columns. Weights are numbers or decimal texts.
-            ``right`` may be left out when ``left`` holds several groups, when a constant is given, or
-            when ``left`` is a whole comparison as text: ``"0.5*'a' + 0.5*'b' > 'c'"``.
+            Groups as shown; a tuple for several group columns. Weights are numbers or decimal
+            texts. ``right`` may be left out if ``left`` has several groups, if a constant is given,
+            or if ``left`` is a whole comparison as text: ``"0.5*'a' + 0.5*'b' > 'c'"``.
         aggregate : str, optional
             Alias of the aggregate to compare; the first one by default.
         constant : number
             By how much left must be above right, in units of the aggregate.
         planned : bool
-            True when you chose the groups before you saw the answer: the interval is narrower, and
-            wrong for groups picked after seeing it.
+            True if you chose the groups before you saw the answer: the confidence interval is
+            narrower, and wrong for groups picked after seeing it.
         mode : {'tight', 'paper'}
             'paper' gives the intervals of DPXPlain, which hold for groups fixed in advance.
 
         Returns
         -------
         Question
-            Whether it is so, with the confidence interval of the difference.
+            The verdict, with the confidence interval of the difference.
 
         Raises
         ------
@@ -178,11 +178,11 @@ class Answer(Billed, Result):
     def bootstrap(
         self, alias: str | None = None, *, draws: int = 1_000, seed: int = 0
     ) -> Bootstrap:
-        """Return approximate intervals of an AVG or a formula, often narrower. Free.
+        """Return approximate confidence intervals of an AVG or a formula, often narrower. Free.
 
-        Released values are resampled with fresh noise of the same distribution (DPXPlain, appendix C.5;
-        docs/methods/estimation.md, algorithm 15). Nothing guarantees the confidence, which is for each
-        interval on its own; questions never use these intervals.
+        Released values are resampled with fresh noise of the same distribution (DPXPlain, appendix
+        C.5; docs/methods/estimation.md, algorithm 15). The confidence is not guaranteed, and it is
+        for each interval on its own; questions never use these intervals.
 
         Parameters
         ----------
@@ -201,22 +201,22 @@ class Answer(Billed, Result):
         Raises
         ------
         RequestError
-            For a COUNT or SUM, whose shown interval is exact.
+            For a COUNT or SUM, whose own confidence interval is exact.
         """
         return bootstrap(self, alias, draws, seed)
 
     @property
     def unit(self) -> str:
-        """What is protected, in words."""
+        """The privacy unit in words."""
         return unit_text(next((one["unit"] for one in self.definitions.values()), None))
 
     @property
     def look(self) -> int:
-        """How many versions of these numbers were seen, this one included."""
+        """How many versions of these numbers were released, including this one."""
         return max(found.look for found in self.estimates)
 
     def look_note(self, found: Estimates) -> str:
-        """Return what a question must say about looks: intervals of one look do not hold at all.
+        """Return the note on looks for a question: intervals of one look do not hold at all looks.
 
         Parameters
         ----------
@@ -234,7 +234,7 @@ class Answer(Billed, Result):
         return f" Look {found.look} of this answer: {holds}{self.past_note()}"
 
     def past_note(self) -> str:
-        """Return a condition of the intervals where noise that was seen before has a part in the numbers.
+        """Return the condition of the intervals if the numbers contain noise of past answers.
 
         Returns
         -------
@@ -326,7 +326,8 @@ class Answer(Billed, Result):
     def record(self) -> dict[str, Any]:
         """Return what is needed to recompute the intervals without the data.
 
-        Query, noise distribution and level of each vector, rounding, privacy unit, data and library version.
+        Query, noise distribution and level of each vector, rounding, privacy unit, and versions of
+        data and library.
 
         Returns
         -------
@@ -361,14 +362,14 @@ class Answer(Billed, Result):
         Returns
         -------
         str
-            In GitHub's form.
+            GitHub-flavoured Markdown.
         """
         markdown: str = card_of(self).markdown(self)
         return markdown
 
 
 def _distributions(found: Estimates) -> dict[str, Any]:
-    """Return the noise of one result; of a formula, that of each aggregate in it."""
+    """Return the noise distributions of one result; for a formula, those of its aggregates."""
     if found.formula is not None:
         names = [leaf.alias for leaf in found.leaves]
         return {

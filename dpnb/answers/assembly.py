@@ -1,4 +1,4 @@
-"""From a plan and its released versions to an ``Answer``; from a plan alone to a ``Price``."""
+"""An ``Answer`` from a plan and its released versions, and a ``Price`` from a plan alone."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from dpnb.views.measures import Sum
 from dpnb.views.view import View, asked_groups, transposition
 
 PRICED_ROWS = (100, 1_000)
-"""Group sizes for which the width of an AVG is priced when none is named."""
+"""Group sizes for which the price shows the margin of error of an AVG if none is named."""
 
 
 def status(store: Store, row: str | None = None) -> BudgetStatus:
-    """Return cap, spent and remaining: of a row of the provenance table, else of the whole."""
+    """Return cap, spent and remaining budget of one account, or of all accounts together."""
     state, table = store.accountant, store.provenance
     known = row is not None and row in table.rows
     cap, spent, left = state.cap, state.spent, state.remaining()
@@ -59,9 +59,9 @@ def answer(
     fresh: bool,
     worked_out: Sequence[Estimates] | None = None,
 ) -> Answer:
-    """Build the answer of a committed charge; ``fresh`` when it was committed just now.
+    """Build the answer of a committed charge; ``fresh`` if it was committed just now.
 
-    ``worked_out`` are the values of all outputs where other releases have a part in them.
+    ``worked_out`` holds the estimates of all outputs if other releases contribute to them.
     """
     state, query = store.accountant, wanted.query
     cells = [query.schema[key.column].cells() for key in query.keys]
@@ -119,7 +119,7 @@ def answer(
 
 
 def _bought(wanted: Plan, levels: Mapping[str, Fraction]) -> str | None:
-    """Return the epsilon of a pure session's levels where it is less than was asked for."""
+    """Return the epsilon of a pure session's levels if it is less than requested."""
     asked = wanted.accuracy.level
     if asked is None or wanted.privacy is not PURE:
         return None
@@ -128,7 +128,7 @@ def _bought(wanted: Plan, levels: Mapping[str, Fraction]) -> str | None:
 
 
 def _part(aggregate: Aggregate, wanted: Plan) -> Part:
-    """Return the part that measures an aggregate: its own, else the one of equal meaning."""
+    """Return the part that measures an aggregate: its own, else one of equal meaning."""
     own = (part for part in wanted.parts if part.aggregate == aggregate)
     equal = (part for part in wanted.parts if part.aggregate.means(aggregate))
     return next(itertools.chain(own, equal))
@@ -140,7 +140,7 @@ def _derived(
     estimates: Callable[[Part, int], Estimates],
     look: Callable[[Sequence[Part]], int],
 ) -> Estimates:
-    # simultaneous intervals hold together already; others share the failure of one
+    # simultaneous intervals hold together already; with 'each', those of one formula share alpha
     shares = column.claims if wanted.accuracy.intervals == "each" else 1
     parts = [_part(leaf, wanted) for leaf in column.leaves]
     leaves = [estimates(part, shares) for part in parts]
@@ -168,7 +168,7 @@ def _estimates(
     bounds: tuple[float, float],
     leaves: int,
 ) -> Estimates:
-    """Return one aggregate's estimates; its intervals leave room for ``leaves`` like them."""
+    """Return one aggregate's estimates; ``leaves`` such intervals share one failure probability."""
     look = state.look(charge.analyst, {v.id: charge.levels[v.id] for v in part.views()})
 
     def released(view: View | None, centred: bool | None) -> list[float] | None:
@@ -202,7 +202,7 @@ def _estimates(
         )  # fmt: skip
     return estimate(
         part.aggregate.alias,
-        # different ids are a count like any other
+        # a count of distinct ids is a count like any other
         "COUNT" if part.aggregate.function == "UNITS" else part.aggregate.function,
         value.name if isinstance(value, Column) else None,
         total=released(part.sum, part.is_mean),
@@ -230,10 +230,10 @@ def ordered(
     groups: Sequence[Sequence[int]],
     values: Mapping[str, Sequence[float | None]],
 ) -> tuple[int, ...]:
-    """Return the indices of the rows to show: ORDER BY and LIMIT on released values of some ``rows``.
+    """Sort ``rows`` by ORDER BY on released values, cut them at LIMIT, and return their indices.
 
-    ``groups`` holds each group's cell numbers, so keys sort in declared order; ``values`` those of
-    each output by its alias. Unknown values come last in either direction.
+    ``groups`` holds each group's bin numbers, so keys sort in declared order; ``values`` holds each
+    output's values by alias. Unknown values come last in either direction.
     """
     rows = list(rows)
     for term in reversed(query.order):
@@ -284,7 +284,7 @@ def price(
     expected: tuple[Width, ...],
     origin: Origin | None = None,
 ) -> Price:
-    """Return the price of a plan at ``levels``: ``cost`` of ``left``, and the widths to expect."""
+    """Return the price of a plan: ``cost`` out of ``left``, and the expected margins of error."""
     bought = _bought(wanted, levels)
     budget = status(store, analyst)
     return Price(

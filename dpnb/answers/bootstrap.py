@@ -1,9 +1,9 @@
-"""Approximate intervals of means and formulas, by resampling released values.
+"""Approximate confidence intervals of means and formulas, by resampling released values.
 
 Algorithm 15 of docs/methods/estimation.md.
 
-numpy's generator is used here and nowhere else beside data sets: it draws on released values, so it
-hides nothing and its quality does not affect privacy.
+The random generator is numpy's. It draws on released values, so it hides nothing and its quality
+does not affect privacy.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 MAX_DRAWS = 100_000
 _NORMAL = NormalDist()
 _CELLS = 2**18
-"""Resampled numbers held at once, for each released vector."""
+"""Largest number of resampled values in memory, for each released vector."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Bootstrap(Shown):
-    """Approximate intervals of one result, one for each shown group. Never used for verdicts.
+    """Approximate confidence intervals of one result, by shown group. Never used for verdicts.
 
     Attributes
     ----------
@@ -74,12 +74,12 @@ class Bootstrap(Shown):
     conditional: bool
 
     def to_frame(self) -> pd.DataFrame:
-        """Return key columns, then alias, alias_low and alias_high; NaN where nothing is known.
+        """Return key columns, then alias, alias_low and alias_high; NaN for missing values.
 
         Returns
         -------
         pandas.DataFrame
-            One row for each line.
+            One row for each shown group.
         """
         import pandas as pd
 
@@ -174,7 +174,7 @@ def _whole(value: object, name: str, least: int, most: int) -> int:
 def _thetas(
     found: Estimates, rows: Sequence[int], count: int, generator: np.random.Generator
 ) -> Draws:
-    """Return the result computed from ``count`` resamples; of shape (count, rows)."""
+    """Return the result of ``count`` resamples, of shape (count, rows)."""
     import numpy as np
 
     leaves = found.leaves or (found,)
@@ -208,7 +208,7 @@ def _thetas(
 
 
 def _leaf(leaf: Estimates, total: Draws | None, count: Draws | None) -> Draws:
-    """Return an aggregate of resampled vectors, as :func:`dpnb.estimation.estimates.estimate` does."""
+    """Return an aggregate of resampled vectors as in :func:`dpnb.estimation.estimates.estimate`."""
     import numpy as np
 
     if total is not None and count is not None:
@@ -241,7 +241,7 @@ def _applied(formula: Formula, leaves: Sequence[Draws]) -> Draws:
 
 
 def _percentiles(thetas: Draws, value: float, confidence: float) -> tuple[float, float] | None:
-    """Return the bias-corrected percentiles; None where the formula is often not defined."""
+    """Return the bias-corrected percentiles; None if the formula is often undefined."""
     import numpy as np
 
     known = thetas[np.isfinite(thetas)]

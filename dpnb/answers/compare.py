@@ -1,4 +1,4 @@
-"""From two sides, or a comparison in words, to a ``Question``: a weighted sum of groups with its interval."""
+"""A ``Question`` from two sides or a comparison in words: a weighted sum of groups."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def compare(
 
 
 def _comparison(answer: Answer, left: object, right: object, constant: object) -> Comparison | None:
-    """Return the comparison that ``left`` is, when it is one: a group of that name wins."""
+    """Return ``left`` as a comparison if it is one; a group of that name takes precedence."""
     if isinstance(left, Comparison):
         asked = left
     elif right is None and isinstance(left, str):
@@ -206,7 +206,7 @@ def _check_mode(answer: Answer, estimates: Estimates, mode: object) -> None:
 
 
 def _sides(answer: Answer, weights: Mapping[int, Fraction], constant: Fraction) -> tuple[str, str]:
-    """Return the two sides as shown; in sums, names that could be misread are set off."""
+    """Return the two sides as shown; in sums, names that could be misread are quoted."""
     named = [(answer.groups[i], weight) for i, weight in weights.items()]
     plain = not constant and len(named) <= 2 and all(abs(weight) == 1 for _, weight in named)
 
@@ -223,7 +223,7 @@ def question_alpha(answer: Answer, estimates: Estimates, *, planned: bool) -> fl
     """Return the failure probability that one question may use.
 
     A question made up after seeing the answers may also have picked its aggregate. Formulas do not
-    count: questions about them rest on the intervals of the answer, a promise of its own.
+    count: questions about them use the answer's intervals, which have a guarantee of their own.
     """
     aggregates = sum(found.function != "FORMULA" for found in answer.estimates)
     return estimates.alpha if planned else estimates.alpha / aggregates
@@ -239,23 +239,23 @@ def difference(
     mode: Mode = "tight",
     share: float = 1.0,
 ) -> Pair:
-    """Return the interval of sum(weight x exact value) - constant.
+    """Return the confidence interval of sum(weight x exact value) - constant.
 
     Theorems 8 to 11 of docs/methods/estimation.md.
 
-    COUNT and SUM: the noise of the sum. AVG: one interval for each group, at alpha / compared groups
-    each for planned questions and at alpha / groups otherwise, combined by their ends. FORMULA, and
-    what was computed from several releases: the answer's intervals, which hold together, combined
-    likewise.
+    COUNT and SUM: from the noise of the sum. AVG: from one interval for each group, at alpha /
+    compared groups for planned questions and at alpha / groups otherwise, combined by their ends.
+    FORMULA, and estimates from several releases: from the answer's intervals, which hold together,
+    combined likewise.
 
     Parameters
     ----------
     weights : mapping
         From indices in ``answer.groups`` to weights that are not 0.
     mode : {'tight', 'paper'}
-        'paper': as DPXPlain, section 4.2: boxes for AVG, and always as if planned.
+        'paper': as in DPXPlain, section 4.2: boxes for AVG, and always as if planned.
     share : float
-        The part of the failure probability that the interval may use.
+        Share of the failure probability that the interval may use.
     """
     shares = list(weights.values())
     if estimates.plain:
@@ -295,7 +295,7 @@ def difference(
 
 
 def _means(found: Estimates, rows: Iterable[int], alpha: float) -> list[Pair]:
-    """Return an interval of each group's AVG, around the middle, that fails with ``alpha``."""
+    """Return intervals of each group's AVG, around the middle, that fail with ``alpha`` each."""
     total, count, total_distribution, count_distribution = (
         found.total,
         found.count,
@@ -314,10 +314,11 @@ def _means(found: Estimates, rows: Iterable[int], alpha: float) -> list[Pair]:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """From what the interval of the difference of any two groups follows, picked after the fact.
+    """The parts from which the confidence interval of the difference of any two groups follows.
 
-    Either both ends of each group, of which opposite ones are subtracted, or a value of each and half the
-    width of every difference. Theorem 9 of docs/methods/estimation.md.
+    The groups may be picked after the fact. The parts are both ends of each group, where opposite
+    ends are subtracted, or each group's value and the margin of error of every difference.
+    Theorem 9 of docs/methods/estimation.md.
     """
 
     low: tuple[float, ...] = ()
@@ -327,7 +328,7 @@ class Pairs:
 
 
 def pairs(answer: Answer, found: Estimates, rows: Sequence[int]) -> Pairs:
-    """Return the parts of all differences of some groups, as :func:`difference` uses them."""
+    """Return the parts of all differences of the groups in ``rows``, as in :func:`difference`."""
     if found.plain:
         low, high = (tuple(end[row] for row in rows) for end in (found.low, found.high))
         return Pairs(low, high)
@@ -351,7 +352,7 @@ def pairs(answer: Answer, found: Estimates, rows: Sequence[int]) -> Pairs:
 def released_difference(
     estimates: Estimates, weights: Mapping[int, Fraction], constant: Fraction
 ) -> float | None:
-    """Return sum(weight x released value) - constant; None where an AVG has too few rows to tell."""
+    """Return sum(weight x released value) - constant; None if an AVG has too few rows to tell."""
     terms = [-float(constant)]
     for index, weight in weights.items():
         value = estimates.estimate[index]
@@ -380,17 +381,17 @@ def fewest_rows(
 
 
 JOINT_SHARE = 0.25
-"""The part of a question's failure probability that each of two wider intervals may use, of the difference
-and of its groups' rows: together they fail with half of it at most, so they hold together with the square
-root of the confidence, for 1 - a/2 >= sqrt(1 - a)."""
+"""Share of a question's failure probability that each of two wider intervals may use: that of the
+difference and that of its groups' rows. Together they fail with at most half of it, so they hold
+together with the square root of the confidence, because 1 - a/2 >= sqrt(1 - a)."""
 
 
 def rows_between(
     answer: Answer, estimates: Estimates, weights: Mapping[int, Fraction], *, planned: bool
 ) -> tuple[float | None, float | None]:
-    """Return the most rows that the smallest group may have, and the fewest that the largest may have.
+    """Return the most rows that the smallest group may have, and the fewest of the largest group.
 
-    None where no rows were counted: for a SUM, and for combined answers.
+    None if no rows were counted: for a SUM, and for combined answers.
     """
     if estimates.count is None or estimates.count_distribution is None:
         return None, None

@@ -51,7 +51,7 @@ class Comparison:
 
 
 def exact(value: object, name: str) -> Fraction:
-    """Return the number that a value shows: a decimal means itself, not its nearest float.
+    """Return the exact number that a value shows: a decimal is itself, not its nearest float.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def exact(value: object, name: str) -> Fraction:
 
 
 def number_text(value: Fraction) -> str:
-    """Return a number as a decimal where it is one, else as a fraction.
+    """Return a number as a decimal if it is one, else as a fraction.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def sides(
 ) -> tuple[str, str]:
     """Return the two sides of a comparison as text: weights above 0 left, the others right.
 
-    The constant is on the right; on the left when no group is there.
+    The constant is on the right, or on the left if no group is there.
     """
     left: list[str] = []
     right: list[str] = []

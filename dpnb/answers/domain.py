@@ -1,4 +1,4 @@
-"""The working domain: a grid of cells that no statement in hand cuts, and views as rows over it."""
+"""The working domain: a grid of bins that no statement cuts, and views as matrix rows over it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     Values: TypeAlias = npt.NDArray[np.float64]
 
 Moment: TypeAlias = tuple[Value | Units, str] | None
-"""What is added up in a cell: None for rows, else a value within its bounds and how it is rounded."""
+"""What is added up in a bin: None for rows, else a value within its bounds and its rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One column of the domain, cut into closed intervals of codes that follow each other.
+    """One column of the domain, cut into adjacent closed intervals of codes.
 
-    ``missing`` when there is a last cell for rows without a value.
+    ``missing`` says that there is a last bin for rows without a value.
     """
 
     column: str
@@ -43,7 +43,7 @@ class Piece:
 
     @property
     def size(self) -> int:
-        """Number of cells."""
+        """Number of bins."""
         return len(self.cells) + self.missing
 
 
@@ -60,13 +60,13 @@ def moment_of(view: View) -> Moment:
     if isinstance(measure, Count):
         return None
     if isinstance(measure, Distinct):
-        # different values are not a sum over rows: nothing else follows from how many there are
+        # a count of distinct values is not a sum over rows, so nothing else follows from it
         return measure.value, "distinct"
     if isinstance(measure, Units):
         return measure, "units"
     if measure.rounded:
         return measure.value, f"{measure.shift} {measure.step}"
-    # CASE with one number in each branch counts rows, and so does a column of two values
+    # CASE with a number in each branch counts rows, and so does a column of two values
     return (measure.value, "") if _varies(measure.value, view.schema) else None
 
 
@@ -81,18 +81,18 @@ def _varies(value: Value, schema: Schema) -> bool:
 
 
 def _two_valued(column: str, schema: Schema) -> bool:
-    """Return whether a column has two values only: the domain then tells them apart."""
+    """Return whether a column has only two values; the domain then has a bin for each."""
     scale = schema[column].scale
     return scale.integral and scale.high - scale.low == 1
 
 
 class Domain:
-    """The product of the columns of some views, cut at all their constants, for each moment.
+    """The product of the columns of some views, cut at all their constants, once for each moment.
 
     Parameters
     ----------
     views : sequence of View
-        All that will be rows over the domain, at least one; of one table.
+        All views that become rows over the domain; at least one, all of one table.
     """
 
     def __init__(self, views: Sequence[View]) -> None:
@@ -107,11 +107,11 @@ class Domain:
 
     @property
     def size(self) -> int:
-        """Number of cells, those of every moment."""
+        """Number of bins, over all moments."""
         return self.grid * len(self.moments)
 
     def keys(self, view: View) -> Ints:
-        """Return for each cell of the grid the group of an ad-hoc view, or bin; -1 outside all."""
+        """Return each grid bin's group of an ad-hoc view, or bin of a declared one; -1 for none."""
         import numpy as np
 
         number = np.zeros([1] * len(self.shape), dtype=np.int64)
@@ -133,9 +133,9 @@ class Domain:
         return np.ascontiguousarray(np.broadcast_to(found, self.shape)).ravel()
 
     def rows(self, view: View) -> tuple[Ints, Ints, Values]:
-        """Return a view's vector as rows over the cells: row number, cell, coefficient.
+        """Return a view's vector as matrix rows over the bins: row number, bin, coefficient.
 
-        Coefficients are in units of the measure. Where a value is the same for all rows of a cell,
+        Coefficients are in units of the measure. If a value is the same for all data rows in a bin,
         its sum there is that value times the count.
         """
         import numpy as np
@@ -161,8 +161,8 @@ class Domain:
         )
         rows, cells, values, known = (found[present] for found in (rows, cells, values, known))
         known = known & (not measure.rounded)
-        # a moment is how far values lie from the middle of their bounds, in units of the way to an end:
-        # never more than the count, however far the bounds are from 0 or how wide
+        # a moment measures values from the middle of their bounds, in units of the distance to a
+        # bound: it never exceeds the count, however wide the bounds are or however far from 0
         middle = measure.step * (measure.least + measure.greatest) / 2
         half = measure.step * (measure.greatest - measure.least) / 2
         counted = np.where(known, values - float(measure.shift), float(middle))
@@ -175,9 +175,9 @@ class Domain:
         )
 
     def condition(self, cells: Ints) -> str | None:
-        """Return the WHERE condition that holds in exactly some cells of the grid; '' for all.
+        """Return the WHERE condition that holds in exactly the given bins; '' for all bins.
 
-        None where it takes more than one interval or list for each column.
+        None if that takes more than one interval or list for each column.
         """
         import numpy as np
 
@@ -198,13 +198,13 @@ class Domain:
         return predicate_text(simplify(And(tuple(atoms)), self.schema), self.schema)
 
     def _along(self, values: npt.NDArray[Any], column: str) -> npt.NDArray[Any]:
-        """Return values of one column's cells in the shape of all."""
+        """Reshape the values of one column's bins, to broadcast over the grid."""
         shape = [1] * len(self.shape)
         shape[self._place[column]] = len(values)
         return values.reshape(shape)
 
     def _mask(self, where: Predicate) -> Bools:
-        """Return which cells satisfy a predicate; its constants cut none."""
+        """Return which bins satisfy a predicate, whose constants cut no bin."""
         import numpy as np
 
         if isinstance(where, Within):
@@ -224,7 +224,7 @@ class Domain:
         return result
 
     def _value(self, value: Value) -> tuple[Values, Bools, Bools]:
-        """Return a value in each cell, where it is the same for all rows, and where it is present."""
+        """Return each bin's value, whether all its rows share it, and whether it is present."""
         import numpy as np
 
         unit = [1] * len(self.shape)
@@ -303,7 +303,7 @@ def _cut(schema: Schema, column: str, starts: set[Code]) -> tuple[Interval, ...]
 
 
 def _intervals(view: View) -> Iterator[tuple[str, Code, Code]]:
-    """Return all intervals of codes that a view names."""
+    """Yield all intervals of codes that a view names."""
     for key, starts, stops, _ in _groups(view):
         for low, high in zip(starts.tolist(), stops.tolist(), strict=True):
             yield key, low, high
@@ -315,7 +315,7 @@ def _intervals(view: View) -> Iterator[tuple[str, Code, Code]]:
 
 
 def _groups(view: View) -> Iterator[tuple[str, Any, Any, bool]]:
-    """Return each key of a view: first and last codes of its groups, and whether missing is one."""
+    """Yield each key of a view: first and last codes of its groups, and whether missing is one."""
     if isinstance(view, Histogram):
         for key in view.keys:
             starts, stops = view.ends(key)

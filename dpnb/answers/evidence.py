@@ -1,4 +1,4 @@
-"""What an analyst's past answers say about some views: linked releases as rows over common atoms."""
+"""Evidence from past answers about some views: linked releases as matrix rows over common atoms."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How large an inference may be.
+    """Limits on the size of an inference.
 
     Attributes
     ----------
     cells : int
-        Of the working domain.
+        Bins of the working domain.
     rows : int
-        Past answers.
+        Noisy values of past answers.
     work : int
-        Atoms times the square of the past answers beside the largest release, whose own are disjoint: what
-        the factorisations take.
+        Cost of the factorisations: atoms times the square of the number of noisy values outside the
+        largest release, whose own rows are disjoint.
     """
 
     cells: int
@@ -46,9 +46,9 @@ class Room:
 
 
 ROOM = Room(cells=1_000_000, rows=5_000, work=2_000_000_000)
-"""For what is asked of past answers."""
+"""Limits for inferences and merged answers."""
 SMALL = Room(cells=100_000, rows=1_000, work=20_000_000)
-"""For what every answer of a requested error looks at first."""
+"""Limits for the first look at past answers, before each answer with a requested error."""
 
 
 class NoRoomError(RequestError):
@@ -62,32 +62,33 @@ class NoRoomError(RequestError):
 
 
 class Evidence:
-    """Past answers as rows over atoms, and some wanted views as rows over the same atoms.
+    """Past answers and wanted views, as matrix rows over the same atoms.
 
-    Atoms are the sets of cells that no row tells apart. What cannot bear on the wanted views is left
-    out without loss: rows that share no atom with them, directly or through others.
+    Atoms are the sets of bins that no row distinguishes. Rows that share no atom with the wanted
+    views, directly or through other rows, cannot bear on them and are left out without loss.
 
     Parameters
     ----------
     schema : Schema
     held : sequence of Held
-        All of one table's data version.
+        All for one version of one table.
     wanted : sequence of View
-        What is to be inferred.
+        Views to infer.
     bounds : bool
-        Keep what tells nothing but for the fact that no number of rows is negative.
+        Keep releases that matter only because no number of rows is negative.
     room : Room
-        Releases that need the most columns beside those wanted are left out first.
+        If it is exceeded, releases that need the most columns beside the wanted ones are left out
+        first.
 
     Raises
     ------
     NoRoomError
-        When what is wanted alone does not fit.
+        If the wanted views alone do not fit.
 
     Attributes
     ----------
     used, left_out : tuple of Held
-        Releases that the inference rests on, and those for which the working domain has no room.
+        Releases that the inference uses, and those that the working domain has no room for.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class Evidence:
         self._remember()
 
     def _most(self, ranked: Sequence[Held], bounds: bool, room: Room) -> int:
-        """Return how many releases, from the first on, fit; they are rows over atoms then."""
+        """Return how many of the first releases fit, and write them as rows over atoms."""
 
         def fit(count: int) -> bool:
             some = ranked[:count]
@@ -124,7 +125,7 @@ class Evidence:
         return low
 
     def _fits(self, room: Room) -> bool:
-        """Return whether the chosen releases fit; then they are rows over atoms."""
+        """Return whether the chosen releases fit; if so, they are rows over atoms afterwards."""
         views = [*(one.view for one in self._chosen), *self._asked]
         self.domain = Domain(views)
         if self.domain.size > room.cells:
@@ -152,7 +153,7 @@ class Evidence:
             labels = _renumbered(labels * (int(code.max()) + 1) + code)
         self._atoms = int(labels.max()) + 1
         self._labels = labels
-        # one cell of each atom stands for it
+        # one bin represents each atom
         place = np.full(self._atoms, -1, dtype=np.int64)
         place[labels[::-1]] = np.arange(domain.size)[::-1]
         self._rows: dict[str, tuple[Ints, Ints, Values]] = {}
@@ -161,7 +162,7 @@ class Evidence:
             self._rows[name] = rows[one], labels[cells[one]], values[one]
 
     def _connect(self) -> tuple[list[int], int]:
-        """Find what is connected with the wanted rows; return how many rows of each, and atoms."""
+        """Find what is connected with the wanted rows; count its rows by release, and its atoms."""
         import numpy as np
         from scipy.sparse import coo_matrix
         from scipy.sparse.csgraph import connected_components
@@ -192,7 +193,7 @@ class Evidence:
         return rows_of, len(inside)
 
     def _remember(self) -> None:
-        """Make the history of what is connected with the wanted rows."""
+        """Build the history of the releases that are connected with the wanted rows."""
         self.history = History(max(1, int(self._number.max()) + 1))
         used: list[Held] = []
         made: list[Row] = []
@@ -235,7 +236,7 @@ class Evidence:
 
     @cached_property
     def sources(self) -> dict[str, tuple[Held, int]]:
-        """The release and the place in its vector of each row of the history, by name."""
+        """The release of each row of the history, and its place in the vector, by row name."""
         by_name = {one.name: one for one in self.used}
         found = {}
         for row in self.history.rows:
@@ -245,10 +246,10 @@ class Evidence:
 
     @cached_property
     def values_held(self) -> Mapping[str, int]:
-        """How many noisy values are held in all, by the family of their noise.
+        """Number of noisy values in all releases, by the family of their noise.
 
-        Whoever picks a question by looking may have looked at any of them, also at those that do not
-        bear on it.
+        Someone who picks a question by looking may have looked at any of them, including those that
+        do not bear on it.
         """
         found: Counter[str] = Counter()
         for one in self._held:
@@ -256,7 +257,7 @@ class Evidence:
         return found
 
     def any_share(self, alpha: float) -> float:
-        """Return the part of a failure probability of all values held that those in use have."""
+        """Return the share of ``alpha`` for the values in use, out of all released values."""
         return alpha * max(1, len(self.history.rows)) / max(1, sum(self.values_held.values()))
 
     def any_factor(self, alpha: float) -> float:
@@ -295,7 +296,7 @@ class Evidence:
         return made
 
     def box(self, atoms: Any) -> str | None:
-        """Return the condition that describes some atoms of the history; None when none does."""
+        """Return the condition that describes some atoms of the history; None if there is none."""
         import numpy as np
 
         chosen = np.zeros(self._atoms + 1, dtype=bool)
@@ -307,7 +308,7 @@ class Evidence:
         return [self.history.estimable(*row) for row in rows]
 
     def variances(self, rows: Sequence[tuple[Ints, Values]]) -> list[float]:
-        """Return the variance of each row's estimate; infinite where there is none."""
+        """Return the variance of each row's estimate; infinite if there is none."""
         told = self.told(rows)
         inside = [row for row, known in zip(rows, told, strict=True) if known]
         found = iter(self.history.space.solve_many(inside).variances.tolist() if inside else [])
@@ -348,7 +349,7 @@ def _renumbered(labels: Ints) -> Ints:
 
 
 def _linked(held: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
-    """Return the releases whose regions overlap those wanted, directly or through others."""
+    """Return the releases whose regions overlap the wanted views, directly or through others."""
     moments = {moment_of(view) for view in wanted} | {None}
     rest = [one for one in held if moment_of(one.view) in moments]
     found: list[Held] = []
@@ -372,7 +373,7 @@ def _overlap(one: View, other: View) -> bool:
 
 
 def _ranked(linked: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
-    """Return releases by how many columns they need beside those wanted, by size, and by noise."""
+    """Sort releases by the number of columns they need beside the wanted ones, size, and noise."""
     own: frozenset[str] = frozenset().union(*(columns_of(view) for view in wanted))
 
     def rank(one: Held) -> tuple[float, ...]:

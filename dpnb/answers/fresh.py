@@ -1,10 +1,10 @@
-"""How much noise a fresh answer may have, given what past answers say already.
+"""How much noise a fresh answer may have, given past answers.
 
 Theorem 11 of docs/methods/bayes.md.
 
-The past estimate and the fresh answer are combined with weights by their variances, so the fresh one
-alone need not be as accurate as what is asked for. Everything here depends on noise distributions only, never
-on an answer: the choice costs neither budget nor coverage.
+The past estimate and the fresh answer are combined with weights by their variances, so the fresh
+answer alone need not have the requested accuracy. Everything here depends on noise distributions
+only, never on an answer: the choice costs neither budget nor coverage.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Fresh:
     Attributes
     ----------
     scale : float
-        Of its distribution: sigma or b, in units of the answer; infinite when the past answers suffice.
+        Sigma or b of its distribution, in units of the answer; infinite if past answers suffice.
     combined : bool
-        Whether the accuracy is that of the answer combined with the past estimate, else of it alone.
+        Whether the accuracy is that of the answer combined with the past estimate, or of it alone.
     """
 
     scale: float
@@ -46,13 +46,13 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """A past estimate and a fresh answer made one.
+    """A past estimate combined with a fresh answer.
 
     Attributes
     ----------
     estimate, variance : float
     weight : float
-        Of the fresh answer; the weights of the past ones shrink by 1 minus this.
+        Of the fresh answer; the weights of the past ones are multiplied by 1 minus this.
     """
 
     estimate: float
@@ -94,7 +94,7 @@ def alone(family: Family, half: float, alpha: float) -> float:
 
 
 def level(family: Family, scale: float, sensitivity: float) -> float:
-    """Return the price of a scale: epsilon = S / b for Laplace, rho = S^2 / (2 sigma^2) for Gaussian."""
+    """Return a scale's level: epsilon = S / b for Laplace, rho = S^2 / (2 sigma^2) for Gaussian."""
     ratio = sensitivity / scale
     return ratio if family == "laplace" else ratio * ratio / 2
 
@@ -107,9 +107,9 @@ def combine(estimate: float, variance: float, answer: float, fresh_variance: flo
     Parameters
     ----------
     estimate, variance : float
-        Of the past; an infinite variance when there is no estimate.
+        The past estimate; its variance is infinite if there is none.
     answer, fresh_variance : float
-        Of the fresh answer; its variance is positive and finite.
+        The fresh answer; its variance is positive and finite.
     """
     if math.isinf(variance):
         return Combined(answer, fresh_variance, 1.0)
@@ -120,7 +120,7 @@ def combine(estimate: float, variance: float, answer: float, fresh_variance: flo
 def beside(target: float, variance: float) -> float:
     """Return the fresh variance that brings a past one down to ``target``: 1 / (1/v* - 1/var).
 
-    Infinite when the past variance is small enough already.
+    Infinite if the past variance is small enough already.
     """
     if variance <= target:
         return math.inf
@@ -130,17 +130,17 @@ def beside(target: float, variance: float) -> float:
 def merged_distribution(
     past: Mixture, scale: float, family: Family, granularity: float = 0.0
 ) -> Mixture:
-    """Return the distribution of the error of a past estimate and a fresh answer, combined by their variances.
+    """Return the distribution of the error of a past estimate combined with a fresh answer.
 
     Parameters
     ----------
     past : Mixture
-        NoiseDistribution of the past estimate's error; what is known for sure stays so.
+        Distribution of the past estimate's error; an exact estimate stays exact.
     scale : float
-        Of the fresh answer's noise.
+        Scale of the fresh answer's noise.
     family : {'gaussian', 'laplace'}
     granularity : float
-        Step of the fresh answer's lattice.
+        Resolution of the fresh answer's lattice.
     """
     variance = past.sd**2
     if not variance:
@@ -164,22 +164,22 @@ def least(
 ) -> Fresh:
     """Return the noisiest fresh answer that reaches a margin of error together with the past.
 
-    For Gaussian noises sigma^2 = 1 / (1/v* - 1/var) with v* = (h/z)^2. Else the scale is doubled and
-    bisected on what the distribution of the combination says, and the last scale that passed is kept, so that no
-    monotonicity is needed (docs/methods/bayes.md, theorem 11).
+    For Gaussian noise sigma^2 = 1 / (1/v* - 1/var) with v* = (h/z)^2. Otherwise the scale is
+    doubled and bisected, with the distribution of the combination as the test. The last scale that
+    passed is kept, so no monotonicity is needed (docs/methods/bayes.md, theorem 11).
 
     Parameters
     ----------
     past : Mixture or None
-        NoiseDistribution of the past estimate's error; None when there is no estimate.
+        Distribution of the past estimate's error; None if there is no estimate.
     half : float
         Requested margin of error, positive.
     alpha : float
         Failure probability, 0 < alpha < 1.
     family : {'gaussian', 'laplace'}
-        Of the fresh noise.
+        Family of the fresh noise.
     granularity : float
-        Step of the fresh answer's lattice, 0 or more; must leave room within ``half``.
+        Resolution of the fresh answer's lattice, 0 or more; must leave room within ``half``.
     """
     margin = granularity / 2
     if not half > margin:

@@ -1,4 +1,4 @@
-"""From a statement and what an analyst holds to an ``Inference``. No way to the data leads here."""
+"""An ``Inference`` from a statement and an analyst's releases. This module never sees data."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     Rows: TypeAlias = list[tuple[Ints, Values]]
 
 ALARM_DRAWS = 10_000
-"""Simulated histories behind the alarm: its threshold is right to a few per cent."""
+"""Simulated histories for the consistency alarm; its threshold is right to a few per cent."""
 MOST_NAMED = 10
-"""For how many values it is said what is missing."""
+"""Largest number of values for which missing queries are named."""
 MOST_GROUPS = 1_000
-"""Largest number of values that one inference gives."""
+"""Largest number of values in one inference."""
 MOST_SLOW = 20
-"""Likewise with a prior, by linear programs, simulation or convolution, which take their time."""
+"""The same limit with a prior, linear programs, simulation or convolution, which take time."""
 SHOWN_SOURCES = 20
-"""How many past answers are named for each value."""
+"""Largest number of past answers that are named for each value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One output of a statement as weighted sums of views: (count), (sum) or (centred sum, count)."""
+    """An output as weighted sums of views: (count), (sum) or (centred sum, count)."""
 
     output: Aggregate | Derived
     parts: tuple[tuple[tuple[View, float], ...], ...]
@@ -54,12 +54,12 @@ class Part:
 
     @property
     def views(self) -> list[View]:
-        """Return the views in use."""
+        """The views in use."""
         return [view for weighted in self.parts for view, _ in weighted]
 
     @property
     def function(self) -> str:
-        """Return COUNT, SUM, AVG or FORMULA."""
+        """COUNT, SUM, AVG or FORMULA."""
         return "FORMULA" if isinstance(self.output, Derived) else self.output.function
 
 
@@ -110,12 +110,12 @@ def infer(
     options: Options,
     known: Known,
 ) -> Inference:
-    """Work a statement out from what is held; see ``Session.infer``.
+    """Infer a statement from releases; see ``Session.infer``.
 
     Raises
     ------
     RequestError
-        When past answers determine none of the values, unless bounds are wanted.
+        If past answers determine none of the values, unless bounds are requested.
     """
     outputs = parts_of(query, known.version)
     cells = [query.schema[key.column].cells() for key in query.keys]
@@ -158,7 +158,7 @@ def infer(
         for part, own, made in zip(outputs, places, wanted, strict=True)
     ]
     confidence, met, inferred = asked(inferred, joint, options, groups * len(outputs))
-    # a prior, or bounds, rest on everything that is linked
+    # a prior or bounds use every linked release
     bearing = [one for one in evidence.used if not quick or one.name in joint.used]
     numbers = list(itertools.product(*(range(len(column)) for column in cells)))
     chosen = asked_groups(query, numbers)
@@ -239,7 +239,10 @@ def centre(part: Part, output: Aggregate) -> tuple[float, float]:
 
 
 def _has_averages(query: Query, known: Known) -> bool:
-    """Return whether past answers determine averages of what is summed: a Real is rounded otherwise for them."""
+    """Return whether past answers determine averages of the summed values.
+
+    A Real is rounded differently for averages, so its sum does not follow from them.
+    """
     for output in query.measured:
         if output.function == "SUM":
             average = replace(output, function="AVG")
@@ -252,7 +255,7 @@ def _has_averages(query: Query, known: Known) -> bool:
 
 
 def _undetermined(missing: Missing, query: Query, known: Known) -> RequestError:
-    """Return why nothing of a statement follows from past answers, and what to do; from what was asked alone."""
+    """Return why past answers determine nothing, and what to do; uses no released values."""
     if not known.held:
         newer = f" on version {known.version} of its data" if known.version > 1 else ""
         return RequestError(
@@ -271,11 +274,11 @@ def _undetermined(missing: Missing, query: Query, known: Known) -> RequestError:
 
 
 def _missing(evidence: Evidence, untold: Rows) -> tuple[Missing, ...]:
-    """Return what would have to be asked for values that past answers do not determine."""
+    """Return queries for values that past answers do not determine."""
     found: dict[str, Missing] = {}
     for row in untold[:MOST_NAMED]:
         best = evidence.history.cheapest_missing(*row)
-        # a count tells all its cells alike
+        # a COUNT has the same coefficient in all its bins
         alike = best is not None and best.kind != "query" and isinstance(best.value, float)
         where = evidence.box(best.index) if best is not None and alike else None
         if where is None:
@@ -287,7 +290,7 @@ def _missing(evidence: Evidence, untold: Rows) -> tuple[Missing, ...]:
 
 
 def _sources(joint: Joint, evidence: Evidence) -> tuple[tuple[Source, ...], ...]:
-    """Return for each linear part the past answers it rests on, the most important first."""
+    """Return the past answers behind each linear part, the most important first."""
     answers = {row.name: row for row in evidence.history.rows}
 
     def source(name: str, weight: float, share: float) -> Source:

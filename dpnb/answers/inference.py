@@ -1,4 +1,4 @@
-"""What past answers tell about one statement: estimates, intervals and where they come from. Free."""
+"""An inference from past answers: estimates, confidence intervals and their sources. Free."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Inference(Result):
     ----------
     sql, table : str
     version : int
-        Data version of the ledger.
+        Version of the table in the ledger.
     keys : tuple of str
     groups : tuple of tuples
     aggregates : tuple of Inferred
@@ -38,30 +38,31 @@ class Inference(Result):
     asked : int
         Number of groups that WHERE does not rule out.
     confidence : float
-        Of the intervals; with a given margin of error or interval, the confidence that it has.
+        Of the intervals; if a margin of error or an interval is given, the confidence that it has.
     intervals : {'simultaneous', 'each'}
     method : {'blue', 'mc', 'pc', 'guaranteed'}
     chosen : int or 'any'
-        How many questions this one may have been picked from after seeing their answers; 1 for none.
+        How many questions this one may have been picked from after seeing their answers; 1 if it
+        was not picked.
     met : bool or None
-        Whether the margin of error that was asked for is reached; None if there was none.
+        Whether the requested margin of error is reached; None if there was none.
     prior : optional
         Plain data of ``dpnb.estimation.prior``; None for a flat one.
     joint : Joint
         The joint distribution of all linear parts.
     shares : tuple of tuples of Source
-        For each linear part the past answers it rests on, the most important first.
+        The past answers behind each linear part, the most important first.
     missing : tuple of Missing
-        What would have to be asked for the groups that are not estimable.
+        Queries for the groups that are not estimable.
     consistency : Consistency
-        Whether past answers fit each other.
+        Whether past answers agree with each other.
     left_out : tuple of str
-        Past answers for which there was no room.
+        Past answers that there was no room for.
     stamp, conditional
         As in an Answer.
     ledger : str
     look : int
-        How many versions of past answers it rests on were seen, where most were.
+        The largest number of versions that were released of a past answer in use.
 
     Examples
     --------
@@ -97,7 +98,7 @@ class Inference(Result):
     ledger: str
     look: int
 
-    # what is told
+    # estimates
 
     @property
     def estimate(self) -> Any:
@@ -106,12 +107,12 @@ class Inference(Result):
 
     @property
     def low(self) -> Any:
-        """The lower end of the first aggregate's interval; with GROUP BY a tuple."""
+        """The lower end of the first aggregate's confidence interval; with GROUP BY a tuple."""
         return self._first("low")
 
     @property
     def high(self) -> Any:
-        """The upper end of the first aggregate's interval; with GROUP BY a tuple."""
+        """The upper end of the first aggregate's confidence interval; with GROUP BY a tuple."""
         return self._first("high")
 
     def _first(self, name: str) -> Any:
@@ -120,9 +121,10 @@ class Inference(Result):
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The past answers that this rests on, the most important first.
+        """The past answers behind the inference, the most important first.
 
-        Of a single value with their weights; of several, each past answer once, where it counts most.
+        For a single value, with their weights. For several, each past answer once, where its share
+        is largest.
         """
         if len(self.shares) == 1:
             return self.shares[0]
@@ -135,7 +137,7 @@ class Inference(Result):
         return tuple(sorted(best.values(), key=lambda source: -source.share))
 
     def sources_of(self, group: object = None, alias: str | None = None) -> tuple[Source, ...]:
-        """Return the past answers that one group's value rests on, the most important first.
+        """Return the past answers behind one group's value, the most important first.
 
         Parameters
         ----------
@@ -158,9 +160,9 @@ class Inference(Result):
     ) -> float:
         """Return the probability that a true value is above (>, >=) or below (<, <=) a number.
 
-        With a flat prior (or no prior at all) it is the one-sided p-value of the opposite
-        (docs/methods/bayes.md, theorem 9); so it is where only bounds are known, which it never
-        contradicts.
+        With a flat prior (or no prior at all) it is the one-sided p-value of the opposite claim
+        (docs/methods/bayes.md, theorem 9). That also holds if only bounds are known, and the
+        probability never contradicts them.
 
         Parameters
         ----------
@@ -181,7 +183,7 @@ class Inference(Result):
         Raises
         ------
         RequestError
-            Also when past answers do not determine the value.
+            Also if past answers do not determine the value.
         """
         known = _comparison(operator)
         estimate, distribution = self._against(value, group, alias)
@@ -218,7 +220,7 @@ class Inference(Result):
         Raises
         ------
         RequestError
-            When ``low`` is above ``high``, and as :meth:`probability`.
+            If ``low`` is above ``high``, and as in :meth:`probability`.
         """
         ends = _number(low), _number(high)
         if ends[0] > ends[1]:
@@ -243,9 +245,9 @@ class Inference(Result):
     ) -> Test:
         """Test the claim that a true value is above (>) or below (<) a number.
 
-        Rejected when its probability is at most ``level``, shared among the ``chosen`` questions that
-        this is one of. A claim that a value is exactly a number has no probability under a flat prior
-        and is not tested; look whether the interval contains it.
+        The claim is rejected if its probability is at most ``level``, shared among the ``chosen``
+        questions. A claim that a value is exactly a number has no probability under a flat prior
+        and is not tested; check whether the confidence interval contains the number.
 
         Parameters
         ----------
@@ -268,7 +270,7 @@ class Inference(Result):
         Raises
         ------
         RequestError
-            Also where ``chosen`` is 'any': then look whether the interval contains the number.
+            Also if ``chosen`` is 'any'; check whether the confidence interval contains the number.
         """
         if not 0 < _number(level) < 1:
             raise RequestError(
@@ -287,7 +289,7 @@ class Inference(Result):
     # several values together
 
     def difference(self, left: object, right: object, alias: str | None = None) -> Quantity:
-        """Return one group's value minus another one's, with an interval of its own.
+        """Return one group's value minus another's, with a confidence interval of its own.
 
         Parameters
         ----------
@@ -306,9 +308,9 @@ class Inference(Result):
         return self.joint.difference(*self._pair(left, right, alias), self._alpha())
 
     def ratio(self, left: object, right: object, alias: str | None = None) -> Quantity:
-        """Return one group's value divided by another one's, with an interval of its own.
+        """Return one group's value divided by another's, with a confidence interval of its own.
 
-        All reals when the second one is not clearly away from 0.
+        The interval is all reals if the second value is not clearly away from 0.
 
         Parameters
         ----------
@@ -443,7 +445,7 @@ class Inference(Result):
 
     @property
     def informed(self) -> bool:
-        """Whether public knowledge goes beyond the bounds of every value."""
+        """Whether the prior goes beyond the bounds of every value."""
         if self.prior is None:
             return False
         from dpnb.estimation.prior import AtMost, NonNegative, read_prior
@@ -470,7 +472,7 @@ class Inference(Result):
     def to_frame(self) -> pd.DataFrame:
         """Return the shown rows: key columns, then alias, alias_low and alias_high.
 
-        NaN and infinite ends where past answers do not determine a value.
+        NaN with infinite ends where past answers do not determine a value.
 
         Returns
         -------

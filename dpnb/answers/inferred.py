@@ -1,4 +1,4 @@
-"""One inferred aggregate, the past answers behind it, what is missing, and tests of claims."""
+"""One inferred aggregate, the past answers behind it, missing queries, and tests of claims."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from dpnb.results import with_lists
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One past answer that an estimate rests on.
+    """One past answer behind an estimate.
 
     Attributes
     ----------
     statement, group : str
-        What was asked, and the group in it; '' without groups.
+        The statement, and the group in it; '' without groups.
     value, sd : float
-        As released, and the standard deviation of its noise; in units of the measure.
+        Released value, and standard deviation of its noise; in units of the measure.
     weight : float
         The estimate is the sum of weight x value.
     share : float
-        Part of the estimate's variance that this answer brings, 0 to 1.
+        Share of the estimate's variance that comes from this answer, 0 to 1.
     """
 
     statement: str
@@ -37,12 +37,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What would have to be asked so that an estimate exists.
+    """A query that would make an estimate possible.
 
     Attributes
     ----------
     statement : str
-        The cheapest question, in words: a sentence.
+        The cheapest query, as a sentence.
     """
 
     statement: str
@@ -93,11 +93,11 @@ class Inferred:
     low, high : tuple of float
         Infinite where past answers say nothing.
     places : tuple of tuples of int
-        The linear parts of each group's value in the joint distribution: (count,), (sum,) or (centred sum,
-        count); () where there are none.
+        The linear parts of each group's value in the joint distribution: (count,), (sum,) or
+        (centred sum, count); () if there are none.
     middle, reach : float
-        What is added to the linear part, or to the mean for AVG: the origin of its sums; and for AVG
-        the largest distance from it.
+        ``middle`` is added to the linear part, or to the mean for AVG: the origin of its sums.
+        ``reach`` is the largest distance from it, for AVG.
     """
 
     alias: str
@@ -111,7 +111,7 @@ class Inferred:
     reach: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data (JSON); infinite ends are None."""
+        """Return the aggregate as plain data (JSON); infinite ends are None."""
         data = {field.name: with_lists(getattr(self, field.name)) for field in fields(self)}
         for name in ("low", "high"):
             data[name] = [end if math.isfinite(end) else None for end in data[name]]
@@ -119,7 +119,7 @@ class Inferred:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Inferred:
-        """Build it from :meth:`to_dict`."""
+        """Build an aggregate from :meth:`to_dict`."""
         values = dict(data)
         for name, end in (("low", -math.inf), ("high", math.inf)):
             values[name] = tuple(end if at is None else at for at in values[name])
@@ -128,7 +128,7 @@ class Inferred:
         return cls(**values)
 
     def margin_of_error(self, group: int) -> float:
-        """Return half the width of a group's interval."""
+        """Return the margin of error of a group: half the width of its confidence interval."""
         return (self.high[group] - self.low[group]) / 2
 
     def text(self, group: int) -> str:
@@ -143,7 +143,7 @@ class Inferred:
         return whole(half) if self.function == "COUNT" else half
 
     def interval_text(self, group: int) -> str:
-        """Return the interval as shown."""
+        """Return the confidence interval as shown."""
         if math.isinf(self.margin_of_error(group)):
             return "not determined"
         half = self._grain(group)

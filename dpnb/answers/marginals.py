@@ -1,8 +1,9 @@
-"""Columns that one release alone has are summed out: what is left tells as much about everything else.
+"""Summing out columns that only one release has, without loss for anything else.
 
-Let a release count x_sp for groups s of shared columns and p of a column that nothing else in hand has. As
-each x_sp occurs in no other row, all that the release tells about the sums over p is the sum of its
-answers, whose noise is that of so many answers. Where the groups of p leave some rows out, it tells nothing.
+Let a release count x_sp for groups s of shared columns and p of a column that nothing else in use
+has. As each x_sp occurs in no other row, all that the release says about the sums over p is the sum
+of its answers, with the noise of that many answers. If the groups of p leave some rows out, it says
+nothing.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 
 
 def summed_out(held: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
-    """Return releases that tell the same about some wanted views, with as few columns as that takes.
+    """Return releases that say the same about the wanted views, with as few columns as possible.
 
-    Exact for Gaussian noise; releases with Laplace noise, whose sums have no such distribution, stay as they are.
+    Exact for Gaussian noise. Sums of Laplace noise have no such distribution, so releases with
+    Laplace noise keep their columns.
     """
     found = list(held)
     asked = frozenset[str]().union(*(columns_of(view) for view in wanted))
@@ -46,7 +48,7 @@ def summed_out(held: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
 
 
 def _without(one: Held, alone: Set[str]) -> Held | None:
-    """Return a release without some columns; itself where they stay, None where nothing is determined."""
+    """Return a release without some columns, or itself if they stay; None if it gives nothing."""
     view = one.view
     value = view.measure.value
     inside = frozenset() if value is None else value.columns
@@ -64,7 +66,7 @@ def _without(one: Held, alone: Set[str]) -> Held | None:
 
 
 def _conjuncts(where: Predicate) -> frozenset[str]:
-    """Return the columns that a condition restricts whatever the others are."""
+    """Return the columns that a condition restricts, whatever the values of other columns."""
     if isinstance(where, Within):
         return where.columns
     if not isinstance(where, And):
@@ -86,7 +88,6 @@ def _covers(view: View, key: str) -> bool:
 
 
 def _summed(one: Held, keys: Sequence[str]) -> Held:
-    """Return a release summed over some of its keys."""
     import numpy as np
 
     view = one.view

@@ -1,4 +1,4 @@
-"""Each value's estimate and interval, by the method, prior and accuracy that were asked for."""
+"""Each value's estimate and confidence interval, by the requested method, prior and accuracy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Rows: TypeAlias = list[tuple[Ints, Values]]
 
 SIMULATED = 100_000
-"""Draws of the Monte-Carlo method: errors of intervals' levels below 0.005, all but surely."""
+"""Draws of the Monte-Carlo method; a confidence is almost surely off by less than 0.005."""
 _NOWHERE: Pair = (-math.inf, math.inf)
 
 
@@ -38,7 +38,7 @@ def measured(
     rows: Rows,
     reach: float,
 ) -> tuple[float | None, Pair]:
-    """Return one value's estimate and interval; for AVG around the origin of its sums.
+    """Return one value's estimate and interval; for AVG relative to the origin of its sums.
 
     ``place`` holds the value's linear parts in ``joint``, ``rows`` the same as rows over atoms.
     """
@@ -114,7 +114,7 @@ def _guaranteed(
     rows: Rows,
     reach: float,
 ) -> tuple[float | None, Pair]:
-    """Return bounds that hold for all values together: their failure probability is not shared."""
+    """Return bounds that hold for all values together; they do not share a failure probability."""
     if part.function == "AVG":
         raise RequestError(
             "guaranteed bounds do not work for an AVG", "Ask for SUM and COUNT instead of AVG."
@@ -132,10 +132,10 @@ def _guaranteed(
 def asked(
     inferred: Sequence[Inferred], joint: Joint, options: Options, intervals: int
 ) -> tuple[float, bool | None, list[Inferred]]:
-    """Return the confidence of the intervals, whether the target margin of error is met, and the intervals.
+    """Return the confidence, whether the target margin of error is met, and the intervals.
 
-    With a confidence its intervals stand; a target margin of error or an interval alone takes their place
-    and its confidence found: of several values together by the union bound.
+    If a confidence is given, its intervals stay. If only a target margin of error or an interval is
+    given, it replaces them, and its confidence is computed; for several values by the union bound.
     """
     found = list(inferred)
     if options.confidence is not None:
@@ -173,7 +173,7 @@ def asked(
 
 
 def _width_of(one: Inferred, group: int, joint: Joint, options: Options, intervals: int) -> float:
-    """Return the margin of error of an interval: before it is cut, where the distribution alone decides."""
+    """Return an interval's margin of error: if the distribution alone decides, before it is cut."""
     place = one.places[group]
     plain = options.method == "blue" and options.prior is None and options.chosen != "any"
     if plain and len(place) == 1:
@@ -184,7 +184,7 @@ def _width_of(one: Inferred, group: int, joint: Joint, options: Options, interva
 def _missed(
     one: Inferred, group: int, place: tuple[int, ...], joint: Joint, options: Options
 ) -> tuple[float, Pair]:
-    """Return the probability that a given interval misses, and its ends."""
+    """Return the probability that a given interval misses the true value, and its ends."""
     estimate = one.estimate[group]
     if not place or estimate is None:
         return 1.0, _NOWHERE

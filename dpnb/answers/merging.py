@@ -1,4 +1,4 @@
-"""The arithmetic of answering online: what past answers suffice for, what is missing, and the merged whole."""
+"""Merging past and fresh answers: whether past ones suffice, what is missing, and the result."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     Rows: TypeAlias = list[tuple[Ints, Values]]
 
 SLACK = 1 - 1e-6
-"""A requested error is aimed at from just below, so that neither rounding nor lattices pass it."""
+"""Requested errors are aimed at from just below, so that no rounding or lattice exceeds them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One aggregate with its requested error, and what it is made of.
+    """One aggregate with its requested error, and its parts.
 
-    ``reach`` is the largest distance of a mean from the origin of its sums, ``apart`` that of the origin
-    from the one of the declared view that is bought.
+    ``reach`` is the largest distance of a mean from the origin of its sums; ``apart`` is the
+    distance of that origin from the origin of the declared view to buy.
     """
 
     part: Part
@@ -53,7 +53,7 @@ class Wanted:
 
 
 def wanted_of(plan: Plan) -> list[Wanted]:
-    """Return the aggregates of a plan with what is requested of them."""
+    """Return the aggregates of a plan with their requested errors."""
     errors = plan.accuracy.error or {}
     (version,) = {view.version for view in plan.views.values()}
     outputs = parts_of(plan.query, version)
@@ -75,7 +75,7 @@ def _evidence(held: Sequence[Held], wanted: Sequence[Wanted], room: Room = SMALL
 
 
 def sufficient(plan: Plan, held: Sequence[Held]) -> dict[str, Fraction] | None:
-    """Return the versions that reach every requested error without more; None where none do."""
+    """Return the versions that reach every requested error alone; None if they do not."""
     wanted = wanted_of(plan)
     evidence = _evidence(held, wanted)
     for one in wanted:
@@ -90,7 +90,7 @@ def sufficient(plan: Plan, held: Sequence[Held]) -> dict[str, Fraction] | None:
 
 
 def _combinations(one: Wanted, evidence: Evidence) -> list[Rows]:
-    """Return what has to be narrow: a count or sum; for AVG S - H C, S + H C, and C."""
+    """Return what must be accurate: a count or sum; for AVG S - H C, S + H C, and C."""
     parts = one.output.parts
     if len(parts) == 1:
         return [evidence.combined(parts[0])]
@@ -102,8 +102,8 @@ def _combinations(one: Wanted, evidence: Evidence) -> list[Rows]:
 def _reached(one: Wanted, halves: Sequence[float]) -> bool:
     """Return whether a value has its requested error.
 
-    The margin of error of an AVG is at most max |m| <= H of q(m) / C with C >= rows - q_C, and q is convex,
-    so the ends +-H decide (docs/methods/bayes.md, theorem 11).
+    The margin of error of an AVG is at most the largest q(m) / C over |m| <= H, with
+    C >= rows - q_C. As q is convex, the ends +-H decide (docs/methods/bayes.md, theorem 11).
     """
     if len(halves) == 1:
         return halves[0] <= one.error
@@ -113,11 +113,12 @@ def _reached(one: Wanted, halves: Sequence[float]) -> bool:
 def missing_levels(
     plan: Plan, others: Sequence[Held]
 ) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
-    """Return the least level of each view, given the releases of other views, and those used.
+    """Return the least level of each view given releases of other views, and the releases used.
 
-    With Gaussian noise the row of a value, released with variance s, and what is known of it otherwise,
+    With Gaussian noise, the row of a value, released with variance s, and other evidence about it,
     with variance v, give 1 / (1/s + 1/v) at most, so 1/s = 1/v* - 1/v suffices for v*
-    (docs/methods/bayes.md, theorem 11). With Laplace noise the distribution of the merged estimate decides.
+    (docs/methods/bayes.md, theorem 11). With Laplace noise the distribution of the merged estimate
+    decides.
     """
     wanted = wanted_of(plan)
     evidence = _evidence(others, wanted)
@@ -162,8 +163,8 @@ def _levels(one: Wanted, plan: Plan, evidence: Evidence) -> dict[str, Fraction]:
 def _own_variances(one: Wanted, plan: Plan) -> list[float]:
     """Return the variances that the views alone would give, at the levels of the plan.
 
-    Of S - m C, with S centred around another origin by the distance d: that of S, which is uncorrelated
-    with C, and (|m| + |d|)^2 times that of C at most.
+    For S - m C, with S centred around another origin at distance d: the variance of S, which is
+    uncorrelated with C, plus at most (|m| + |d|)^2 times that of C.
     """
     part = one.part
 
@@ -182,12 +183,12 @@ def _own_variances(one: Wanted, plan: Plan) -> list[float]:
 
 
 def _together(variance: float, past: float) -> float:
-    """Return the variance of the best merge of two estimates; what is known for sure stays so."""
+    """Return the variance of the best merge of two estimates; an exact past one stays exact."""
     return 0.0 if past == 0 else 1 / (1 / variance + 1 / past)
 
 
 def _least(enough: Callable[[float], bool]) -> float:
-    """Return the least share of the levels that is enough, and known to be."""
+    """Return the least share of the levels that is enough, by bisection from above."""
     low, high = 0.0, 1.0
     for _ in range(50):
         middle = (low + high) / 2
@@ -200,7 +201,7 @@ def _up(level: Fraction, share: float) -> Fraction:
 
 
 def _pure_levels(one: Wanted, plan: Plan, evidence: Evidence) -> dict[str, Fraction]:
-    """Return the coarsest level of the grid at which every merged value has its error."""
+    """Return the coarsest level of the grid at which every merged value meets its error."""
     alone = {view.id: plan.levels[view.id] for view in one.part.views()}
     rows = _combinations(one, evidence)[0]
     if one.part.is_mean or not all(evidence.told(rows)):
@@ -236,9 +237,9 @@ def _rounded(distribution: Mixture) -> tuple[float, ...]:
 
 
 def merged(plan: Plan, held: Sequence[Held], look: int) -> list[Estimates]:
-    """Return the values of a plan from all that is held, with the intervals of their joint distribution."""
+    """Return a plan's estimates from all releases, with intervals of their joint distribution."""
     wanted = wanted_of(plan)
-    # all that the plan rests on, and what was bought beside it
+    # everything that the plan rests on, and what was bought for it
     evidence = _evidence(held, wanted, ROOM)
     order = transposition(plan.query)
     found = []

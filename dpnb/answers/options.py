@@ -1,4 +1,4 @@
-"""What is asked of past answers: how sure, how wide, and by which method."""
+"""Options of inferences: confidence, margin of error, and method."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ OPTIONS = (
     Option("chosen", {"anyOf": [whole(1), {"const": "any"}]}, 1, "any or whole",
            "out of how many results you picked this one; 1 by default; any: no limit", metavar="N"),
 )  # fmt: skip
-"""What an inference can be told."""
+"""The options of an inference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """Checked options of ``Session.infer``; see there.
 
-    ``confidence`` is None when it is to be found for ``error`` or ``between``. ``chosen`` 'any' stands
-    for whatever choice among all that past answers tell.
+    ``confidence`` is None if it is to be computed for ``error`` or ``between``. ``chosen`` is 'any'
+    if the question may be any choice among all that past answers say.
     """
 
     confidence: float | None
@@ -49,7 +49,7 @@ class Options:
     chosen: int | Literal["any"]
 
     def alpha(self, intervals: int) -> float:
-        """Return the failure probability of one of so many intervals."""
+        """Return the failure probability of one of ``intervals`` confidence intervals."""
         confidence = 0.95 if self.confidence is None else self.confidence
         if self.chosen == "any":
             return 1 - confidence
@@ -57,7 +57,7 @@ class Options:
 
 
 def read_options(options: Mapping[str, Any]) -> Options:
-    """Check the options of an inference; public facts only.
+    """Check the options of an inference. Uses public facts only.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a statement would cost, and how it would be answered: from past answers, a refined one, or a new one."""
+"""The price of a statement, and how it would be answered: from past, refined or new releases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpnb.privacy.loss import PrivacyLoss
 from dpnb.results import Bill, Billed, Shown, to_plain
 
 Width: TypeAlias = tuple[str, int | None, float | None]
-"""An aggregate, the group size or None, and the margin of error of its intervals or None."""
+"""An aggregate, the group size or None, and its margin of error or None."""
 
 
 Way: TypeAlias = Literal["history", "refined", "new"]
@@ -18,17 +18,17 @@ Way: TypeAlias = Literal["history", "refined", "new"]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The way an answer went, and what past answers saved.
+    """How an answer was obtained, and what past answers saved.
 
     Attributes
     ----------
     way : {'history', 'refined', 'new'}
-        'history': past answers were accurate enough, nothing was bought. 'refined': an old release was
-        made more accurate. 'new': a new release. The latter two are merged with past answers.
+        'history': past answers were accurate enough, nothing was bought. 'refined': an old release
+        was made more accurate. 'new': a new release. The latter two are merged with past answers.
     alone : PrivacyLoss
         What the answer would have cost at that moment without past answers to other statements.
     past : int
-        How many past answers to other statements it rests on.
+        Number of past answers to other statements behind it.
     """
 
     way: Way
@@ -53,16 +53,16 @@ class Price(Billed, Shown):
     ----------
     sql : str
     bill : Bill
-        What it would cost now, and what is left before it.
+        The cost now, and what is left before it is paid.
     affordable : bool
     widths : tuple of (alias, rows or None, margin of error or None)
-        For each aggregate its margin of error; for AVG on groups of ``rows`` rows. None
-        for formulas other than weighted sums: their intervals depend on the released values.
+        For each aggregate its margin of error; for AVG in groups of ``rows`` rows. None for
+        formulas other than weighted sums: their intervals depend on the released values.
     origin : Origin or None
         How earlier answers to other statements would help.
     bought : tuple of str
-        For each statement the epsilon that it would have, where that is less than it asks for: levels
-        of a pure session lie on a grid.
+        For each statement its epsilon, if that is less than requested: levels of a pure session lie
+        on a grid.
 
     Examples
     --------

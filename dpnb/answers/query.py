@@ -1,4 +1,4 @@
-"""The request for an answer: from a statement to versions of noise paths."""
+"""The request for an answer: from a statement to released versions of its views."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dpnb.views.view import View
 
 @dataclass(frozen=True, slots=True)
 class AnswerRequest:
-    """One analyst's statement with its accuracy; ``declared``: whether declared views may answer it."""
+    """One analyst's statement with its accuracy; ``declared`` allows declared views."""
 
     verb: ClassVar[str] = "query"
     analyst: str
@@ -44,7 +44,7 @@ class AnswerRequest:
         return self.runner.store
 
     def plan(self) -> Plan:
-        """Decide what would be measured: public facts, and what this analyst holds and has seen."""
+        """Decide what would be measured, from public facts and this analyst's releases."""
         state, table = self.store.accountant, self.query.table
         version = self.store.version(table)
         accuracy, name = self._name(version)
@@ -64,7 +64,7 @@ class AnswerRequest:
 
         if stored is None:
             return make()
-        # what was bought stays as it is
+        # a plan that was bought never changes
         return self.runner.memo.at(self._named("bought"), name, make, _bins)
 
     def check(self) -> None:
@@ -72,7 +72,7 @@ class AnswerRequest:
         self._name(self.store.version(self.query.table))
 
     def _name(self, version: int) -> tuple[Accuracy, str]:
-        """Return the accuracy, and the name of the request on a data version."""
+        """Return the accuracy, and the name of the request on a table version."""
 
         def make() -> tuple[Accuracy, str]:
             state = self.store.accountant
@@ -100,19 +100,19 @@ class AnswerRequest:
         )
 
     def words(self, plan: Plan) -> str:
-        """Return what is asked, for the owner of the data."""
+        """Return the request in words, for the data owner."""
         return self.sql.strip()
 
     def table(self, plan: Plan) -> str:
-        """Return the name of the table that is looked at."""
+        """Return the name of the table that the request reads."""
         return plan.query.table
 
     def cost(self, plan: Plan) -> Cost:
-        """Return the increase that bringing the views up to their levels costs."""
+        """Return the cost of raising the views to their levels."""
         return self.store.accountant.cost(self.analyst, plan.level_targets(), _definitions(plan))
 
     def needed(self, plan: Plan, cost: Cost) -> Set[str]:
-        """Return the views that take a look at the data, given what the ledger holds."""
+        """Return the views that must be measured, given what the ledger holds."""
         state = self.store.accountant
         if state.privacy is PURE:
             paths = state.synopses.paths
@@ -122,7 +122,7 @@ class AnswerRequest:
     def measure(self, plan: Plan, needed: Set[str], engine: Engine) -> dict[str, Sequence[int]]:
         """Return the exact vector of each needed view, in lattice units.
 
-        One scan serves all views of equal keys; those that a quantile needs have one more.
+        One scan serves all views with equal keys; views for a quantile have one key more.
         """
         found = Vectors()
         scans: dict[tuple[str, ...], dict[str, View]] = {}
@@ -190,12 +190,12 @@ class AnswerRequest:
             return Drawn()
         if exact is None:
             raise engine_failure()
-        # its one analyst holds this level then, and is never shown a coarser one
+        # the only analyst then has this level, and is never shown a coarser one
         levels = [level for level in grid() if step.level <= level <= state.cap.level(PURE)]
         return Drawn(laplace_chain(exact, levels, view.lattice_sensitivity(PURE), noise))
 
     def known(self, plan: Plan) -> None:
-        """Nothing is known without a release."""
+        """Return None: this request never uses past answers to other statements."""
 
     def result(self, plan: Plan, charge: Charge, *, fresh: bool) -> Answer:
         """Build the answer from the committed versions."""
@@ -207,5 +207,5 @@ def _definitions(plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 def _bins(plan: Plan) -> int:
-    """Return the number of bins of declared views that a plan holds."""
+    """Return the number of bins of declared views in a plan."""
     return sum(0 if part.alignment is None else part.alignment.view.size for part in plan.parts)

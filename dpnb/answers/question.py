@@ -1,4 +1,4 @@
-"""Is one side higher than the other, or could the difference be noise? Free: released values only."""
+"""Is one side higher than the other, or could it be noise? Free: uses released values only."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from dpnb.private import Stamp
 from dpnb.results import Result, to_plain, with_lists
 
 _ENDS = {"low": -math.inf, "high": math.inf, "joint_low": -math.inf, "joint_high": math.inf}
-"""Ends of intervals; one that is infinite is None in plain data."""
+"""Ends of intervals, each with the infinite value that is None in plain data."""
 AMONG = " for all comparisons of this kind"
-"""Said where weights do not cancel, or the column is computed: such comparisons hold together."""
+"""Added to a verdict if the weights do not cancel or the column is computed: such comparisons hold
+together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What a question is about: an answer of its analyst, and how its groups are compared.
+    """The subject of a question: an answer to its analyst, and how its groups are compared.
 
-    Everything that a question says follows from it, and from what was released.
+    Everything in a question follows from its reference and from what was released.
 
     Attributes
     ----------
     ledger, request : str
-        The answer by its public names.
+        Public names of the ledger and of the answer's request.
     index : int
         Place of the aggregate in the statement, and ``aggregate`` its alias.
     groups, weights, constant, planned, mode
@@ -53,12 +54,12 @@ class Reference:
 
     @classmethod
     def from_dict(cls, data: Any) -> Reference:
-        """Build a reference from :meth:`to_dict`; it may come from anywhere.
+        """Build a reference from :meth:`to_dict`; the data may come from anywhere.
 
         Raises
         ------
         RequestError
-            For what has not the shape of one.
+            If the data do not have the shape of a reference.
         """
         if not isinstance(data, Mapping) or set(data) != {one.name for one in fields(cls)}:
             raise _malformed()
@@ -72,7 +73,7 @@ class Reference:
         ).checked()
 
     def checked(self) -> Reference:
-        """Return the reference; one that was made by hand may hold anything.
+        """Return the reference if it is valid; one made by hand may hold anything.
 
         Raises
         ------
@@ -104,20 +105,20 @@ def _malformed() -> RequestError:
 
 
 def _is_number(value: object) -> bool:
-    # whole numbers that no float can hold
+    # refuse whole numbers that no float can hold
     return isinstance(value, float) or (
         isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < 1024
     )
 
 
 def _is_text(value: str) -> bool:
-    """Return whether a text can be written down: no halves of characters."""
+    """Return whether a text can be encoded: it has no lone surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Question(Result):
-    """Whether a weighted sum of groups is above a constant, with the interval of the difference.
+    """Whether a weighted sum of groups is above a constant, with its confidence interval.
 
     The question "is a above b?" has the weights 1 and -1, and the constant 0.
 
@@ -137,16 +138,16 @@ class Question(Result):
     estimate : float or None
         sum(weight x released value) - constant; None where an AVG has too few rows to tell.
     low, high : float
-        Interval of left - right, in units of the aggregate; infinite only in mode 'paper', and for
-        formulas whose own intervals are.
+        Confidence interval of left - right, in units of the aggregate; infinite only in mode
+        'paper', and for formulas whose own intervals are.
     valid : bool
-        True when the whole interval is above 0: the difference is real, with the stated confidence.
+        True if the whole interval is above 0: the difference is real, with the stated confidence.
     sentence : str
         The verdict in words.
     confidence : float
         Of the interval.
     planned : bool
-        True when the groups were chosen before the answer was seen; otherwise the interval also holds
+        True if the groups were chosen before the answer was seen; otherwise the interval also holds
         for groups picked after seeing it (in mode 'tight'), among comparisons of one kind:
         those whose weights add up to 0, or the others.
     stamp, conditional
@@ -158,19 +159,19 @@ class Question(Result):
         For AVG whether every released count lies above its own noise at this confidence
         (docs/methods/dpxplain.md, definition 2).
     joint_low, joint_high : float
-        A wider interval of left - right, which holds together with the next two: all of them with the
+        A wider interval of left - right, which holds together with the next two: all hold with the
         square root of the confidence.
     smallest_high, largest_low : float or None
-        Upper end of the rows of the smallest compared group, and lower end of those of the largest;
-        None where rows were not counted.
+        Upper bound of the smallest compared group's rows, and lower bound of the largest group's
+        rows; None if rows were not counted.
     note : str
-        What the sentence says about looks.
+        The part of the sentence about looks.
     table, version : str, int
-        Where the answer came from: table and data version,
+        Table of the answer, and its version.
     ledger, request : str
-        ledger and request by their public names,
+        Public names of the ledger and of the answer's request.
     index : int
-        and the place of the aggregate in the statement.
+        Place of the aggregate in the statement.
 
     Examples
     --------
@@ -214,7 +215,7 @@ class Question(Result):
 
     @property
     def reference(self) -> Reference:
-        """What the question is about, from which it follows."""
+        """The reference from which the question follows."""
         return Reference(
             self.ledger, self.request, self.index, self.aggregate, self.groups, self.weights, self.constant,
             self.planned, self.mode,
@@ -222,7 +223,7 @@ class Question(Result):
 
     @property
     def contradicted(self) -> bool:
-        """Whether the released values say the opposite."""
+        """Whether the released values show the opposite."""
         return self.estimate is not None and self.estimate < 0
 
     def flipped(self) -> Question:
@@ -307,8 +308,8 @@ def verdict(
 ) -> str:
     """Return the verdict in words.
 
-    ``advance`` when it holds for groups fixed in advance only; ``kind`` when the weights do not cancel
-    or the column is computed, so that it holds among such comparisons together.
+    ``advance`` says that it holds only for groups fixed in advance. ``kind`` says that the weights
+    do not cancel or the column is computed, so that it holds among such comparisons together.
     """
     sure, half = percent(confidence), (high - low) / 2
 
@@ -338,7 +339,7 @@ def verdict(
 
 def sentence_of(question: Question) -> str:
     """Return the verdict on a question in words."""
-    # intervals of formulas hold for all groups together, however a question came about
+    # intervals of formulas hold for all groups together, however the question was chosen
     advance = question.mode == "paper" or (question.planned and question.function != "FORMULA")
     kind = question.function == "FORMULA" or math.fsum(question.weights) != 0
     said = verdict(

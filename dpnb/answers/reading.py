@@ -35,7 +35,7 @@ def read(text: str) -> Comparison:
     ----------
     text : str
         At most 2,000 characters. Groups stand in quotes; where there are several group columns, as
-        ``('Male', 'HS-grad')``. ``<`` turns the comparison round; ``>=`` and ``<=`` mean the same as
+        ``('Male', 'HS-grad')``. ``<`` reverses the comparison; ``>=`` and ``<=`` mean the same as
         ``>`` and ``<``. An aggregate's alias may stand in front, with a colon.
 
     Returns
@@ -81,7 +81,7 @@ class _Sum:
 
 
 class _Reader:
-    """Recursive descent over the tokens of one text."""
+    """A recursive-descent parser over the tokens of one text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -118,7 +118,7 @@ class _Reader:
         return self.tokens[at] if at < len(self.tokens) else self.end
 
     def _take(self, *texts: str) -> _Token | None:
-        """Step over a mark, when it is next."""
+        """Consume and return the next mark if it is one of ``texts``."""
         token = self._peek()
         if token.kind == "mark" and token.text in texts:
             self.at += 1
@@ -137,7 +137,7 @@ class _Reader:
         weights = [(group, weight) for group, weight in both.groups.items() if weight]
         if not weights:
             raise RequestError("the comparison names no group", f"Put groups in quotes. {SHAPE}")
-        # those above 0 first
+        # weights above 0 first
         weights.sort(key=lambda pair: pair[1] < 0)
         return Comparison(tuple(weights), -both.number, aggregate)
 
@@ -183,7 +183,7 @@ class _Reader:
         raise self._error("this is not expected here", SHAPE, token)
 
     def _with_quotes(self, token: _Token) -> str:
-        """Return how a comparison of two plain names is written, or the word alone."""
+        """Return two plain names compared, with quotes around them, or the word alone in quotes."""
         plain = _PLAIN.fullmatch(self.text)
         if plain is None:
             return f"'{token.text[:40]}'"
@@ -257,7 +257,7 @@ class _Reader:
         self._unexpected(token)
 
     def _labels(self) -> Group | None:
-        """Return the labels of a group of several columns; None when a sum is in the brackets."""
+        """Return the labels of a group of several columns; None if the brackets hold a sum."""
         start, labels = self.at, []
         while (label := self._label()) is not None:
             labels.append(label)

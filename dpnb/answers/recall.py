@@ -1,4 +1,4 @@
-"""Answers and questions made again, from what an analyst holds."""
+"""Answers and questions rebuilt from an analyst's releases."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from dpnb.sql.canonical import read
 
 
 def charge_of(store: Store, tables: Mapping[str, Table], row: str, reference: Reference) -> Charge:
-    """Return the charge of the answer that a question of an analyst is about.
+    """Return the charge of the answer that an analyst's question is about.
 
     Raises
     ------
     RequestError
-        In the same words for what never was, is another analyst's, is of an older data version, or was free.
+        In the same words if the answer never existed, is another analyst's, is of an older version
+        of the table, or was free.
     """
     charge = store.accountant.charges.get((row, reference.request))
     if (
@@ -49,12 +50,12 @@ def charge_of(store: Store, tables: Mapping[str, Table], row: str, reference: Re
 
 
 def recalled(runner: Runner, row: str, reference: Reference) -> Question:
-    """Return a question with all that it says, whatever was said of it elsewhere.
+    """Rebuild a question from its reference and the ledger, whatever others claim about it.
 
     Raises
     ------
     RequestError
-        For what :func:`charge_of` refuses, and for groups or an aggregate that its answer does not have.
+        If :func:`charge_of` refuses, or the answer does not have the groups or the aggregate.
     """
     with runner.reading() as store:
         found = _answer(runner, row, charge_of(store, runner.tables, row, reference))
@@ -75,7 +76,7 @@ def recalled(runner: Runner, row: str, reference: Reference) -> Question:
 
 
 def _answer(runner: Runner, row: str, charge: Charge) -> Answer:
-    """Return the answer of a charge, with made-up names."""
+    """Return the answer of a charge, with made-up aliases."""
     store, table = runner.store, str(charge.query["table"])
     query = read(charge.query, runner.tables[table].schema)
     accuracy = replace(Accuracy.from_dict(charge.accuracy), error=None)

@@ -1,8 +1,7 @@
-"""Answers of a requested error: from past answers where they suffice, else buying only what is missing.
+"""Answers with a requested error: from past answers if they suffice, or buying what is missing.
 
-Xiao and Xiong, section 5; docs/methods/bayes.md, algorithm 12. What is decided rests on public
-facts alone: rows, distributions of noise and the requested accuracy, never on released values, let alone on
-data.
+Xiao and Xiong, section 5; docs/methods/bayes.md, algorithm 12. Decisions use public facts alone:
+matrix rows, noise distributions and the requested accuracy, never released values, let alone data.
 """
 
 from __future__ import annotations
@@ -28,25 +27,25 @@ from dpnb.releases.plan import Plan
 from dpnb.views.view import View
 
 MOST_VALUES = 500
-"""A statement with more values is answered without a look at past answers."""
+"""A statement with more values is answered without past answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnlinePlan:
-    """How a statement is answered.
+    """How a statement is answered, with or without past answers.
 
     Attributes
     ----------
     alone : Plan
-        As without past answers to other statements.
+        The plan without past answers to other statements.
     bought : Plan
-        With the levels that are missing, given them; none where nothing is.
+        The plan with the levels that past answers leave missing; without views if none are.
     way : str or None
-        None where past answers do not matter.
+        None if past answers do not matter.
     past : mapping
-        The versions of other views that the answer rests on.
+        The levels of the past versions that the answer uses, by view.
     price : PrivacyLoss
-        What it would have cost alone.
+        What it would have cost without past answers to other statements.
     """
 
     alone: Plan
@@ -62,12 +61,12 @@ class OnlinePlan:
 
     @property
     def views(self) -> Mapping[str, View]:
-        """The views that are bought."""
+        """The views to buy."""
         return self.bought.views
 
     @property
     def origin(self) -> Origin | None:
-        """How the answer reaches its error, where past answers to other statements help."""
+        """How the answer reaches its error, if past answers to other statements help."""
         if self.way is None:
             return None
         return Origin(
@@ -75,7 +74,7 @@ class OnlinePlan:
         )
 
     def widths(self) -> tuple[Width, ...]:
-        """Return the margins of error that are reached, for :class:`Price`."""
+        """Return the margins of error that will be reached, for :class:`Price`."""
         accuracy = self.alone.accuracy
         return tuple(
             (part.aggregate.alias, accuracy.rows if part.is_mean else None,
@@ -86,19 +85,19 @@ class OnlinePlan:
 
 @dataclass(frozen=True, slots=True)
 class OnlineRequest:
-    """One analyst's statement with a requested error; what others hold plays no part."""
+    """One analyst's statement with a requested error; other analysts' releases play no part."""
 
     verb: ClassVar[str] = "query"
     own: AnswerRequest
 
     @property
     def analyst(self) -> str:
-        """Who asks."""
+        """The account that asks."""
         return self.own.analyst
 
     @property
     def key(self) -> Hashable | None:
-        """What tells it from other requests."""
+        """A key that distinguishes the request from others; None if it is not kept."""
         return None if self.own.key is None else ("online", self.own.key)
 
     @property
@@ -107,11 +106,11 @@ class OnlineRequest:
         return self.own.sql
 
     def plan(self) -> OnlinePlan:
-        """Decide which way the answer goes, on the current state of the store."""
+        """Decide how to answer, on the current state of the store."""
         return self.planned(self.own.plan())
 
     def planned(self, alone: Plan, bought: Mapping[str, Held] | None = None) -> OnlinePlan:
-        """Decide which way the answer goes; ``bought`` are versions that will be held by then."""
+        """Decide how to answer; ``bought`` are versions that the analyst will have by then."""
         from dpnb.answers.evidence import NoRoomError
         from dpnb.answers.merging import missing_levels, sufficient
 
@@ -130,7 +129,7 @@ class OnlineRequest:
         if accuracy.error is None or not accuracy.history or accuracy.looks != 1 or enough:
             return plain
         if alone.query.derived or alone.groups * len(alone.parts) > MOST_VALUES:
-            # formulas rest on answers of their own
+            # formulas use answers of their own
             return plain
         version = self.own.store.version(table)
         now = self.own.runner.cache.held(state, [analyst], table, version)
@@ -154,7 +153,7 @@ class OnlineRequest:
         return OnlinePlan(alone, replace(alone, levels=reduced), way, past, price)
 
     def known(self, plan: OnlinePlan) -> Answer | None:
-        """Return the answer that needs nothing but past answers; None where something is bought."""
+        """Return the answer if past answers alone give it; None if something must be bought."""
         if plan.way != "history":
             return None
         state, query = self.own.store.accountant, plan.alone.query
@@ -177,19 +176,19 @@ class OnlineRequest:
         return self._merged(plan, charge, fresh=False)
 
     def words(self, plan: OnlinePlan) -> str:
-        """Return what is asked, for the owner of the data."""
+        """Return the request in words, for the data owner."""
         return self.sql.strip()
 
     def table(self, plan: OnlinePlan) -> str:
-        """Return the name of the table that is looked at."""
+        """Return the name of the table that the request reads."""
         return self.own.table(plan.alone)
 
     def cost(self, plan: OnlinePlan) -> Cost:
-        """Return the increase that bringing the views up to what is missing costs."""
+        """Return the cost of raising the views to the missing levels."""
         return self.own.cost(plan.bought)
 
     def needed(self, plan: OnlinePlan, cost: Cost) -> Set[str]:
-        """Return the views that take a look at the data."""
+        """Return the views that must be measured."""
         return self.own.needed(plan.bought, cost)
 
     def measure(self, plan: OnlinePlan, needed: Set[str], engine: Engine) -> Any:
@@ -211,18 +210,18 @@ class OnlineRequest:
         }
 
     def result(self, plan: OnlinePlan, charge: Charge, *, fresh: bool) -> Answer:
-        """Build the answer from what was committed, merged with past answers."""
+        """Build the answer from the committed charge, merged with past answers."""
         if charge.way is None:
             return self.own.result(plan.alone, charge, fresh=fresh)
         return self._merged(plan, charge, fresh=fresh)
 
     def recalled(self, alone: Plan, charge: Charge) -> Answer:
-        """Return an answer again, from the plan of what was bought and its charge."""
+        """Rebuild an answer from the plan of what was bought and its charge."""
         return self.result(_again(alone, charge), charge, fresh=False)
 
     def _merged(self, plan: OnlinePlan, charge: Charge, *, fresh: bool) -> Answer:
         store = self.own.store
-        # what was committed is the same ever after; what was not has no charge
+        # a committed answer never changes; one that was not committed has no charge to key it by
         work = partial(self._worked_out, plan, charge)
         key = "merged", self.analyst, plan.request
         kept = key if charge.sequence else None
@@ -248,7 +247,7 @@ def _values(found: Sequence[Estimates]) -> int:
 
 
 def _again(alone: Plan, stored: Charge) -> OnlinePlan:
-    """Return the plan of a stored answer: nothing is decided anew."""
+    """Return the plan of a stored answer, without deciding anything anew."""
     way: Any = stored.way
     bought = alone if stored.levels else replace(alone, views={}, levels={}, epsilons={})
     return OnlinePlan(alone, bought, way, stored.past, stored.alone)

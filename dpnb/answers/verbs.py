@@ -1,4 +1,4 @@
-"""What may be asked of the data in a statement: query, and infer from past answers alone."""
+"""The verbs for statements: query, and infer from past answers alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dpnb.sql.query import Query
 
 
 def statement(runner: Runner, row: str, call: Call) -> AnswerRequest:
-    """Return the request for a statement at an accuracy; the same one for a call that was made before."""
+    """Return the request for a statement at an accuracy; equal calls share one request."""
     key = call.key()
 
     def read() -> AnswerRequest:
@@ -36,7 +36,7 @@ def statement(runner: Runner, row: str, call: Call) -> AnswerRequest:
         made = AnswerRequest(
             row, call.subject, query, dict(call.options), runner, row != OWNER, key
         )
-        # only what makes sense is kept
+        # keep valid requests only
         made.check()
         return made
 
@@ -44,7 +44,6 @@ def statement(runner: Runner, row: str, call: Call) -> AnswerRequest:
 
 
 def _check_having(query: Query) -> None:
-    """Refuse HAVING where a statement is answered."""
     if query.having is not None:
         raise RequestError(
             "HAVING is not allowed in a query: the list of groups would reveal more than the query pays for",
@@ -59,7 +58,7 @@ def _asked(runner: Runner, row: str, call: Call) -> AnswerRequest | OnlineReques
     if call.options.get("error") is None or call.options.get("history") is False:
         return own
     if any(aggregate.function == "UNITS" for aggregate in own.query.measured):
-        # numbers of different ids do not follow from other answers
+        # counts of distinct ids do not follow from other answers
         return own
     return OnlineRequest(own)
 
@@ -76,7 +75,7 @@ def _priced(runner: Runner, row: str, call: Call) -> list[Price]:
 
 
 def priced(runner: Runner, requests: Sequence[AnswerRequest | OnlineRequest]) -> list[Price]:
-    """Return the price of each request, given that those before it were bought where affordable."""
+    """Return the price of each request, as if affordable ones before it had been bought."""
     with runner.reading() as store:
         state = store.accountant
         tried = state.synopses.sketch()
@@ -126,7 +125,7 @@ def _infer(
 
 
 def inferred(runner: Runner, rows: Collection[str], call: Call) -> Inference:
-    """Return what some rows could infer together. No data are read."""
+    """Return what some accounts could infer together. Reads no data."""
     wanted = options.read_options(call.options)
     query = parse(call.subject, runner.tables, call.params)
     _check_having(query)

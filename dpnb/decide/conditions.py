@@ -1,8 +1,8 @@
 """HAVING as a Boolean function of conditions: signed aggregates above signed thresholds.
 
-NOT is pushed to the leaves, so every condition protects what it calls true (docs/methods/probe.md,
-definition 1). The function is monotone in its conditions; it is kept as a table over all their
-truth values.
+NOT is pushed to the leaves, so every condition protects the groups where it is true
+(docs/methods/probe.md, definition 1). The function is monotone in its conditions, and is stored as
+a table over all their truth values.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Atom:
     sign : {1, -1}
         1 for > and >=, -1 for < and <=.
     threshold : Fraction or str
-        A number, or the name of one number for each group.
+        A number, or the name of a mapping with one number for each group.
     strict : bool
-        Whether equality is false. The AVG of no rows is missing, and so neither true nor false.
+        Whether equality counts as false. The AVG of no rows is missing: neither true nor false.
     """
 
     aggregate: Aggregate
@@ -51,24 +51,24 @@ class Atom:
 
     @property
     def operator(self) -> str:
-        """The comparison as SQL."""
+        """The comparison operator in SQL."""
         return (">" if self.sign > 0 else "<") + ("" if self.strict else "=")
 
     def complement(self) -> Atom:
-        """Return the condition that is true exactly where this one is not, wherever there are rows."""
+        """Return the negation: true exactly where this one is not, in groups that have rows."""
         sign: Literal[1, -1] = -1 if self.sign > 0 else 1
         return Atom(self.aggregate, sign, self.threshold, not self.strict)
 
     def implies(self, other: Atom) -> bool:
-        """Whether ``other`` holds wherever this one does, in the data and in noisy values alike.
+        """Return whether ``other`` holds wherever this one does, in exact and in noisy values.
 
-        Averages about different thresholds have noises of their own, so that is not so for them.
+        Averages with different thresholds have separate noise, so neither implies the other.
         """
         same = self.aggregate.function != "AVG" or self.threshold == other.threshold
         return same and self._orders(other)
 
     def _orders(self, other: Atom) -> bool:
-        """Whether ``other`` is true wherever this one is, whatever the data."""
+        """Return whether ``other`` is true wherever this one is, whatever the data."""
         if self.sign != other.sign or not self.aggregate.means(other.aggregate):
             return False
         if isinstance(self.threshold, str) or isinstance(other.threshold, str):
@@ -77,13 +77,13 @@ class Atom:
         return gap > 0 or (gap == 0 and (self.strict or not other.strict))
 
     def excludes(self, other: Atom) -> bool:
-        """Whether the two are never true together."""
+        """Return whether the two are never true together."""
         return self._orders(other.complement())
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """AND or OR of conditions, named by their place."""
+    """AND or OR of conditions, given by their positions."""
 
     operator: Literal["AND", "OR"]
     parts: tuple[Tree, ...]
@@ -99,15 +99,15 @@ class Condition:
     Attributes
     ----------
     atoms : tuple of Atom
-        Different ones, all of which matter.
+        Distinct, and each makes a difference.
     tree : Tree
-        As written, NOT pushed to the leaves and equal conditions merged.
+        The formula as written, with NOT pushed to the leaves and equal conditions merged.
     implicants : tuple of frozenset of int
-        The smallest sets of conditions that make it true.
+        The smallest sets of conditions that make it true when all of them are.
     clauses : tuple of frozenset of int
-        The smallest sets of conditions that make it false when all of them are.
+        The smallest sets of conditions that make it false when all of them are false.
     table : bool array, shape (2**n,)
-        Its value where condition i is true when bit i of the index is set.
+        Its values: at index k, condition i is true when bit i of k is set.
     """
 
     atoms: tuple[Atom, ...]
@@ -125,19 +125,19 @@ class Condition:
     def chance(self, chances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return the probability that it is true when its conditions are independent.
 
-        ``chances``: float array, shape (atoms, groups), of each condition's probability.
+        ``chances``: the probability of each condition, float array, shape (atoms, groups).
         """
         if self.read_once:
             return _chance(self.tree, chances)
         folded = np.broadcast_to(self.table.astype(float)[:, None], (len(self.table), 1))
         for p in chances[::-1]:
-            # the last condition is the highest bit
+            # the last condition is the highest bit of the index
             half = len(folded) // 2
             folded = folded[:half] * (1 - p) + folded[half:] * p
         return np.broadcast_to(folded[0], chances.shape[1:])
 
     def complement(self) -> Condition:
-        """Return the condition that is true exactly where this one is not."""
+        """Return the function that is true exactly where this one is not."""
 
         def turned(tree: Tree) -> Tree:
             if isinstance(tree, int):
@@ -150,7 +150,7 @@ class Condition:
 
     @property
     def leaves(self) -> tuple[int, ...]:
-        """The conditions in the order they are written, repeated ones each time."""
+        """The conditions in the order written, repeated ones each time."""
         return tuple(_leaves(self.tree))
 
     @property
@@ -176,12 +176,13 @@ def _leaves(tree: Tree) -> list[int]:
 
 
 def read_condition(having: Having | None, schema: Schema) -> Condition:
-    """Return what a HAVING means.
+    """Return the condition that a HAVING clause states.
 
     Raises
     ------
     RequestError
-        For = and <>, conditions that all groups or none satisfy, and more than 12 conditions.
+        For = and <>, for conditions that hold in all groups or in none, and for more than 12
+        conditions.
     """
     if having is None:
         raise RequestError(
@@ -200,7 +201,7 @@ def read_condition(having: Having | None, schema: Schema) -> Condition:
 
 
 def condition_of(atoms: Sequence[Atom], tree: Tree) -> Condition:
-    """Return the function that a tree is of its conditions, without those that do not matter.
+    """Return a tree as a function of its conditions, without those that make no difference.
 
     Raises
     ------
@@ -220,7 +221,7 @@ def condition_of(atoms: Sequence[Atom], tree: Tree) -> Condition:
             "Change one of them.",
         )
     if set(implicants) != set(written):
-        # noisy values are combined as they are apportioned: what others imply is not asked again
+        # noisy values are combined in the form that the shares were computed for
         tree = _sum_of_products(implicants)
     table = _table(tree, len(atoms))
     clauses = _reduced(
@@ -237,14 +238,14 @@ def condition_of(atoms: Sequence[Atom], tree: Tree) -> Condition:
     for sets, joined in ((implicants, _sum_of_products), (clauses, _product_of_sums)):
         kept = sorted({i for one in sets for i in one})
         if len(kept) < len(atoms):
-            # the others make no difference
+            # the other conditions make no difference
             named = [frozenset(kept.index(i) for i in one) for one in sets]
             return condition_of([atoms[i] for i in kept], joined(named))
     return Condition(tuple(atoms), tree, tuple(implicants), tuple(clauses), table)
 
 
 def _exhaust(one: Atom, other: Atom) -> bool:
-    """Whether one of two conditions is true in every group; of an AVG, groups may have no rows."""
+    """Return whether one of two conditions holds in every group; an AVG may be missing in some."""
     return one.aggregate.function != "AVG" and one.complement().implies(other)
 
 
@@ -267,7 +268,7 @@ def _tree(having: Having, atoms: list[Atom], *, negated: bool) -> Tree:
         return _tree(having.parts[0], atoms, negated=not negated)
     parts = tuple(_tree(part, atoms, negated=negated) for part in having.parts)
     both = (having.operator == "AND") != negated
-    # brackets of the same kind mean nothing
+    # nested brackets with the same operator are redundant
     flat = [
         inner
         for part in parts
@@ -286,7 +287,7 @@ def _leaf(compare: Compare, atoms: list[Atom], *, negated: bool) -> int:
             "Use >, >=, <, <= or BETWEEN.",
         )
     operator = _NEGATED[compare.operator] if negated else compare.operator
-    # one result may have two names
+    # two names may mean the same aggregate
     known = (atom.aggregate for atom in atoms if atom.aggregate.means(compare.aggregate))
     aggregate = next(known, compare.aggregate)
     atom = Atom(aggregate, 1 if operator[0] == ">" else -1, compare.value, "=" not in operator)
@@ -296,7 +297,7 @@ def _leaf(compare: Compare, atoms: list[Atom], *, negated: bool) -> int:
 
 
 def check_open(atom: Atom, schema: Schema) -> None:
-    """Refuse a condition that public bounds settle.
+    """Refuse a condition whose answer follows from public bounds.
 
     Raises
     ------
@@ -319,7 +320,7 @@ def check_open(atom: Atom, schema: Schema) -> None:
 
 
 def span(aggregate: Aggregate, schema: Schema) -> tuple[Fraction | None, Fraction | None]:
-    """Return the public bounds of an aggregate over any group; None where there is none."""
+    """Return the public bounds of an aggregate over any group; None where there is no bound."""
     zero = Fraction(0)
     match aggregate.function:
         case "COUNT" | "CELLS" | "UNITS":
@@ -354,7 +355,7 @@ def _table(tree: Tree, count: int) -> Bools:
 
 
 def minimal(table: Bools) -> list[Set]:
-    """Return the smallest sets of conditions at which a monotone function is true."""
+    """Return the smallest sets of conditions that make a monotone function true."""
     count = len(table).bit_length() - 1
     index = np.arange(len(table))
     least = table.copy()
@@ -374,9 +375,9 @@ def _reduced(
     *,
     shorten: bool,
 ) -> list[Set]:
-    """Return sets without settled and absorbed ones, and without members that another one covers.
+    """Drop impossible and redundant sets, and from each set the members that others cover.
 
-    The last only when they are to be shortened. Sets are kept as bits here: there may be nearly a
+    Members are dropped only if ``shorten``. Sets are stored as bits here, as there may be nearly a
     thousand.
     """
     members = sorted({member for one in sets for member in one})
@@ -402,7 +403,7 @@ def _reduced(
 
 
 def _absorbs(other: int, found: dict[int, int], one: int, closed: int) -> bool:
-    """Whether a set makes another one idle; of two that make each other so, the first one stays."""
+    """Return whether a set makes another one redundant; of two equivalent sets, the first stays."""
     if other == one or other & ~closed:
         return False
     mutual = not one & ~found[other]

@@ -1,4 +1,4 @@
-"""Carries a decision out, one transaction for each step, until it is certified or cannot be."""
+"""Carries out a decision, one transaction per step, until it is certified or has to stop."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ from dpnb.results import rebilled
 
 
 def _either(ways: Sequence[str]) -> str:
-    """Return what would do, of which any one is enough, and that nothing was charged."""
+    """Return alternatives that would each work, and that nothing was charged."""
     said = ", or ".join(ways)
     return f"{said[:1].upper()}{said[1:]}. Nothing was charged." if ways else "Nothing was charged."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decider:
-    """One analyst's decision; its requests take the client's name for the whole, if there is one."""
+    """One analyst's decision; its requests share the client's identifier, if there is one."""
 
     analyst: str
     sql: str
@@ -68,17 +68,17 @@ class Decider:
 
     @property
     def store(self) -> Store:
-        """What the decision is charged to."""
+        """The store that the decision is charged to."""
         return self.runner.store
 
     def _run(self, request: Request[P, R], name: str) -> R:
-        """Carry out one request of the decision, which ``name`` tells from the others."""
+        """Carry out one request of the decision; ``name`` distinguishes it from the others."""
         own = None if self.identifier is None else f"{self.identifier} {name}"
         return self.runner.run(request, self.cancel, own)
 
     @property
     def studies(self) -> bool:
-        """Whether a published method is asked for, which simulates on public data."""
+        """Whether the mode is a published method, which simulates on public data."""
         return self.plan.options.mode in STUDY_MODES
 
     def look(self, engine: Engine) -> Vectors:
@@ -86,15 +86,15 @@ class Decider:
         return measured(self.plan, None, engine)
 
     def studied(self, exact: Mapping[str, Sequence[int]]) -> Decision:
-        """Return what a published method finds in a simulation; nothing is charged."""
+        """Return the result of a published method in a simulation; nothing is charged."""
         with self.runner.lock:
             return studied(self.sql, self.plan, exact, self.store, self.analyst)
 
     def decide(self) -> Decision:
         """Take steps until the goal is certified, cannot be reached, or cannot be paid.
 
-        What was paid for is shown in any case; only a decision that was refused or interrupted before
-        its first step raises.
+        The result shows whatever was paid for. Only a decision that is refused or interrupted
+        before its first step raises.
 
         Raises
         ------
@@ -117,7 +117,7 @@ class Decider:
             raise self._dearer(error) from None
         if self.plan.options.mode == "hybrid":
             return self._hybrid(made)
-        # a decision without a step is one that past answers have made
+        # without a step, past answers already certify the decision
         reason = self._done(made) if made.taken else ""
         while reason is None:
             step = len(made.taken) + 1
@@ -136,7 +136,7 @@ class Decider:
         return self._named(made, reason)
 
     def price(self) -> DecisionPrice:
-        """Return the plan and what it costs now; spends nothing."""
+        """Return the plan and its current price; spends nothing."""
         plan, privacy = self.plan, self.plan.privacy
         with self.runner.reading():
             first, most, free = self._to_pay()
@@ -172,7 +172,7 @@ class Decider:
         )
 
     def _to_pay(self) -> tuple[PrivacyLoss, Fraction, bool]:
-        """Return what the next part costs, the most that all parts may cost, and whether the past decides."""
+        """Return the next part's cost, the most all may cost, and whether past answers suffice."""
         plan, none = self.plan, PrivacyLoss.none()
         taken = self._taken()
         if self.studies:
@@ -232,7 +232,7 @@ class Decider:
         return found
 
     def _built(self, made: Stage, step: int) -> Decision:
-        """Return the decision after some of its stored steps."""
+        """Return the decision after its first ``step`` stored steps."""
         taken = []
         for number, charge in enumerate(self._taken()[:step], start=1):
             found = self._found(made, number)
@@ -249,7 +249,7 @@ class Decider:
         return replace(built, next_cost=further)
 
     def _found(self, made: Stage, step: int) -> Found:
-        """Return what is known after a step; of steps that were taken it is always the same."""
+        """Return the findings after a step; those of a charged step never change."""
         make = partial(found_at, made, step, self.store.accountant)
         if not step or self.key is None:
             return make()
@@ -264,7 +264,7 @@ class Decider:
         return self._past(stage(self.plan, 1, self.analyst, self.store))
 
     def _past(self, made: Stage) -> Decision | None:
-        """Return the decision from what was seen before the statement, where that certifies it."""
+        """Return the decision from earlier answers alone, if they certify it."""
         options = self.plan.options
         wanted = options.mode == "certified" and options.steps is None and made.step == 1
         if not wanted or not made.seen:
@@ -283,7 +283,7 @@ class Decider:
     # when to stop
 
     def _done(self, made: Decision) -> str | None:
-        """Return why no further step is taken; None when one is."""
+        """Return why no further step is taken, or None to take one."""
         options, step = self.plan.options, len(made.taken)
         if options.mode != "certified":
             return ""
@@ -307,7 +307,7 @@ class Decider:
         return None
 
     def _named(self, made: Decision, reason: str) -> Decision:
-        """Return the decision with its status."""
+        """Return the decision with its status and reason."""
         options = self.plan.options
         if options.mode != "certified":
             return made
@@ -319,22 +319,22 @@ class Decider:
         return replace(made, status="not certified", reason=reason)
 
     def _stopped(self, error: DpnbError) -> str:
-        """Return why a further part was not answered, and what would pass."""
+        """Return why a further part was not answered, and what would help."""
         if isinstance(error, InterruptedRequestError):
             return "Interrupted. What was paid for is shown."
-        # what is asked for is settled: no other rho can be given
+        # a budget hint names another rho, but the levels of a decision are fixed
         hint = "" if isinstance(error, BudgetError) else error.hint
         hint = hint.replace("Nothing was charged.", "").strip()
         return f"Stopped: {error.what}. {hint} What was paid for is shown.".replace("  ", " ")
 
     def _check_step(self, step: int) -> None:
-        """Refuse a step that was not paid for yet and would exceed ``most``."""
+        """Refuse a step that is not paid for yet and would exceed ``most``."""
         charges = self.store.accountant.charges
         if (self.analyst, step_name(self.plan, step)) not in charges:
             self._check_most(self.plan.level(step))
 
     def _check_most(self, after: Fraction) -> None:
-        """Refuse to go on to where the decision would have cost more than ``most``."""
+        """Refuse to continue if the decision would then have cost more than ``most``."""
         most = self.plan.options.most
         if most is not None and after > most:
             name = self.plan.privacy.parameter
@@ -345,7 +345,7 @@ class Decider:
             )
 
     def _dearer(self, error: BudgetError) -> BudgetError:
-        """Return the refusal of a first step with what would pass: public facts only."""
+        """Return the refusal of a first step with what would pass; uses public facts only."""
         plan, privacy = self.plan, self.plan.privacy
         left = self._left()
         cost, ceiling = plan.level(1), plan.ceiling
@@ -363,25 +363,25 @@ class Decider:
         return BudgetError(error.what, _either(ways))
 
     def _dearer_response(self, error: BudgetError) -> BudgetError:
-        """Return the refusal of randomised response with what would pass."""
+        """Return the refusal of randomised response with alternatives that would pass."""
         ways = ["accept larger errors (beta, alpha)"] if self._left() else []
         if self.plan.options.most is not None:
             ways.append("raise most (--most)")
         return BudgetError(error.what, _either(ways))
 
     def _left(self) -> Fraction:
-        """Return what the decision may still spend."""
+        """Return how much the decision may still spend."""
         left = status(self.store, self.analyst).remaining.level(self.plan.privacy)
         most = self.plan.options.most
         return left if most is None else min(left, most)
 
     def _passing(self, factor: float) -> dict[str, float]:
-        """Return ``factor`` times the uncertain regions, rounded up, as options have them."""
+        """Return ``factor`` times the uncertain regions, rounded up, for the option ``u``."""
         found: dict[str, float] = {}
         for term in self.plan.terms:
             alias, u = term.atom.aggregate.alias, term.u / term.rows
             found[alias] = max(u, found.get(alias, u))
-        # a little more: shares of the bound are solved for anew
+        # one per cent more, because new regions give slightly different shares of the bound
         return {alias: rounded_up(1.01 * factor * u, 3) for alias, u in found.items()}
 
     # randomised response

@@ -1,4 +1,4 @@
-"""The decision: which groups meet a condition, what is proven of it, and what it cost."""
+"""The decision: which groups meet a condition, what is proven about it, and what it cost."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Reading:
     Attributes
     ----------
     alias, name, text : str
-        What exports and options call it, what it is called where it is shown (by the name that the
-        statement gives, else in the words of SQL, cut where they are long), and what it is in full.
+        The name in exports and options; the name on display (the statement's alias, or else SQL,
+        shortened if long); and the full SQL.
     about : float or None
         For AVG: the threshold; values are then sums of distances from it.
     values, low, high : tuple of float
-        Newest noisy values, and the intervals of the certificate, which hold together for all groups
-        and aggregates.
+        Newest noisy values, and the certificate's confidence intervals, which hold together for all
+        groups and aggregates.
     level : str
-        Level (rho or epsilon) of the newest values.
+        Privacy cost (rho or epsilon) of the newest values.
     distribution : NoiseDistribution
-        Their noise.
+        The noise of the newest values.
     """
 
     alias: str
@@ -60,20 +60,20 @@ class Test:
     text : str
         Such as ``flights > 200``.
     reading : int
-        The noisy aggregate that it reads.
+        Index of the noisy aggregate that it reads.
     sign : {1, -1}
         1 for > and >=, -1 for < and <=.
     limits : tuple of float
         The threshold in each group, in units of the reading (0 for AVG).
     u : float
-        Newest uncertain region: groups were tested against the threshold moved by it.
+        Newest uncertain region: the threshold was moved by it before the comparison.
     rows : float
-        For AVG: ``u`` is that of a group of so many rows.
+        For AVG: the number of rows of a group for which ``u`` holds.
     share : float
-        Chance that it is rejected, in any step, in a group that lies at the threshold. In the plan of a
-        published method with two phases: in the first one.
+        Probability that the condition is rejected, in any step, for a group at the threshold. In
+        the plan of a published method with two phases: in the first phase.
     rounding : float
-        To what the values that are summed are rounded, one by one; 0 for whole numbers.
+        The increment to which each summed value is rounded; 0 for whole numbers.
     """
 
     text: str
@@ -94,11 +94,11 @@ class Taken:
     ----------
     number : int
     spent : PrivacyLoss
-        What it cost.
+        Its privacy cost.
     false, missed : float
-        Certified shares of false positives and of false negatives after it.
+        Certified bounds on the shares of false positives and false negatives after it.
     unknown : int
-        Groups that are in doubt after it.
+        Number of groups still in doubt after it.
     """
 
     number: int
@@ -116,29 +116,30 @@ class Decision(Billed, Result):
     ----------
     sql, table : str
     version : int
-        Data version of the ledger.
+        Version of the table.
     keys : tuple of str
     groups : tuple of tuples
         All declared groups, present in the data or not.
     condition : str
-        What was decided, in words of SQL.
-    mode : {'certified', 'margin', 'rr', 'hybrid'}, or one for study
+        The condition that was decided, in SQL.
+    mode : {'certified', 'margin', 'rr', 'hybrid'}, or a published method
     protect : {'fnr', 'fpr'}
     beta, alpha, confidence : float
     status : str
-        'certified', 'not certified'; 'answered' for modes without a certificate to reach; 'partial' when
-        a part was not paid for. Of a published method what it claims: 'OK', 'ALPHA_NOT_MET', 'DENIED_...'.
+        'certified' or 'not certified'; 'answered' for modes without a certificate to reach;
+        'partial' when a part was not paid for. For a published method, its own claim: 'OK',
+        'ALPHA_NOT_MET', 'DENIED_...'.
     reason : str
-        Why it stopped short of what was asked, and what would do; '' otherwise.
+        Why it stopped early, and what would help; '' otherwise.
     chosen : tuple of bool
-        By group: whether it is in the (inclusive) answer.
+        By group: whether it is on the (inclusive) list.
     verdicts : tuple of int
         By group: 1 surely yes, -1 surely no, 0 unknown.
     fnr_bound, fpr_bound : float or None
-        Bounds on false negatives and false positives; :meth:`statements` says of which kind. None where nothing is
-        bounded.
+        Bounds on false negatives and false positives; :meth:`statements` says of which kind. None
+        where there is no bound.
     false, missed : float
-        Shares of false positives and of false negatives in this very result that the certificate does not rule out.
+        Bounds on the shares of false positives and of false negatives in this very result.
     estimate : float or None
         An estimate of the share of false positives, not a bound.
     tests : tuple of Test
@@ -146,31 +147,32 @@ class Decision(Billed, Result):
     taken : tuple of Taken
         The steps so far.
     steps : int
-        How many there can be.
+        The largest possible number of steps.
     responded : tuple of bool
         By group: whether randomised response answered for it.
     response : str
-        What that cost, '0' for nothing.
+        What randomised response cost, '0' for nothing.
     past : bool
-        Whether values that were seen before are part of the certificate.
+        Whether the certificate uses values that were seen before.
     bill : Bill
         What it cost, what is left, and its stamps, as in ``Answer``.
     charged : PrivacyLoss
-        What the decision cost in all.
+        The total cost of the decision.
     next_cost : PrivacyLoss or None
-        What one more step costs.
+        The cost of one more step.
     first_cost, worst_cost, ceiling : PrivacyLoss
-        Planned: the first step, all steps, and randomised response instead.
+        Planned costs: of the first step, of all steps, and of randomised response instead.
     epsilons : tuple of float, or None
-        By group: the epsilon that this decision spent on its rows; None without a delta to convert at.
+        By group: the epsilon that this decision spent on its rows; None without a delta for
+        conversion.
     min_entropy : float or None
-        A lower bound of the least Shannon entropy, as a share of its maximum, that ``epsilons`` leave
-        of which group a row is in; a figure for comparison, never a budget.
+        A lower bound on the Shannon entropy of which group a row is in, given ``epsilons``, as a
+        share of its maximum. It is for comparison only, never a budget.
     warnings : tuple of str
     ledger, request : str
         As in ``Answer``.
     unit : str
-        What is protected, in words.
+        The privacy unit, in words.
 
     Examples
     --------
@@ -230,7 +232,7 @@ class Decision(Billed, Result):
 
     @property
     def strict(self) -> list[Group]:
-        """The groups that surely satisfy the condition: few false positives, perhaps false negatives."""
+        """The groups that surely satisfy it: few false positives, perhaps false negatives."""
         return self._named([verdict == 1 for verdict in self.verdicts])
 
     @property
@@ -246,12 +248,12 @@ class Decision(Billed, Result):
         ]
 
     def verdict_text(self, group: int) -> str:
-        """Return what is known of a group, in words.
+        """Return the verdict on a group, in words.
 
         Parameters
         ----------
         group : int, at least 0
-            The place of the group in ``groups``.
+            Index of the group in ``groups``.
 
         Returns
         -------
@@ -266,7 +268,7 @@ class Decision(Billed, Result):
         Parameters
         ----------
         index : int, at least 0
-            The place of the group in ``groups``.
+            Index of the group in ``groups``.
 
         Returns
         -------
@@ -286,7 +288,7 @@ class Decision(Billed, Result):
         Raises
         ------
         RequestError, BudgetError
-            When it has no more steps, when the step is refused, or when the session that decided is gone.
+            When there are no more steps, when the step is refused, or when the session is gone.
         """
         if self.next_cost is None:
             hint = "Decide with a smaller u (--u)."
@@ -304,7 +306,7 @@ class Decision(Billed, Result):
         return found
 
     def statements(self) -> tuple[tuple[str, str], ...]:
-        """Return what is said of each error: a short name, and the statement.
+        """Return the statements about each error, each with a short name.
 
         Returns
         -------
@@ -319,7 +321,7 @@ class Decision(Billed, Result):
     def to_frame(self) -> pd.DataFrame:
         """Return all groups: key columns, selected, verdict, then alias, alias_low and alias_high.
 
-        Values are as released; of an AVG they are sums of distances from its threshold.
+        Values are as released; for an AVG they are sums of distances from its threshold.
 
         Returns
         -------
@@ -342,12 +344,12 @@ class Decision(Billed, Result):
         return pd.DataFrame(columns)
 
     def reading_names(self, *, shown: bool = False) -> list[str]:
-        """Return a name for each reading: its alias, or what is shown; of an AVG also what was summed.
+        """Return a name for each reading, alias or display name; for an AVG also what was summed.
 
         Parameters
         ----------
         shown : bool
-            Whether to return what is shown in place of the alias.
+            Whether to return display names instead of aliases.
 
         Returns
         -------
@@ -361,7 +363,7 @@ class Decision(Billed, Result):
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the decision as plain data (JSON); infinite ends are None.
+        """Return the decision as plain data (JSON); infinite ends become None.
 
         Returns
         -------
@@ -377,7 +379,7 @@ class Decision(Billed, Result):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Decision:
-        """Build a decision from :meth:`to_dict`; it has no session to refine it.
+        """Build a decision from :meth:`to_dict`; no session can refine it.
 
         Parameters
         ----------
@@ -411,7 +413,7 @@ class Decision(Billed, Result):
         return cls(**values)
 
     def record(self) -> dict[str, Any]:
-        """Return what is needed to check the decision without the data: plan, noise and costs.
+        """Return all that a check of the decision needs without the data: plan, noise and costs.
 
         Returns
         -------

@@ -1,9 +1,10 @@
-"""How evenly epsilons are spread over groups: the least entropy they leave of which group a row is in.
+"""How evenly epsilons are spread over groups: the least entropy of which group a row is in.
 
-With a uniform prior, and after releases that cost a row of group i at most epsilon_i, the probability p_i
-that it is in group i lies in [e^(-epsilon_i) / sum e^epsilon, e^epsilon_i / sum e^(-epsilon)]. The figure is
-the least Shannon entropy of such p, as a share of ln k (docs/methods/probe.md, definition 24). It
-serves for comparison, and is never a budget.
+With a uniform prior, and after releases that cost a row of group i at most epsilon_i, the
+probability p_i that it is in group i lies in
+[e^(-epsilon_i) / sum e^epsilon, e^epsilon_i / sum e^(-epsilon)].
+The result is the smallest Shannon entropy of such p, as a share of ln k (docs/methods/probe.md,
+definition 24). It is for comparison, and never a budget.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import numpy.typing as npt
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 MOST_ENUMERATED = 12
-"""Up to so many groups the vertices are enumerated."""
+"""Up to this many groups the vertices are enumerated."""
 
 
 def box(epsilons: Floats) -> tuple[Floats, Floats]:
-    """Return the least and the largest probability of each group, shape (k,)."""
+    """Return the smallest and the largest probability of each group, shape (k,)."""
     all_low, all_high = np.logaddexp.reduce(epsilons), np.logaddexp.reduce(-epsilons)
     low = np.exp(-epsilons - all_low)
     high = np.exp(np.minimum(epsilons - all_high, 0.0))
@@ -30,15 +31,15 @@ def box(epsilons: Floats) -> tuple[Floats, Floats]:
 
 
 def surprise(p: Floats) -> Floats:
-    """Return -p ln p, and 0 at 0."""
+    """Return -p ln p, with 0 at p = 0."""
     return np.asarray(-p * np.log(np.where(p > 0, p, 1.0)))
 
 
 def min_entropy(epsilons: npt.ArrayLike) -> float:
-    """Return the least entropy as a share of ln k: exact for k <= 12 and for equal epsilons.
+    """Return the smallest entropy as a share of ln k: exact for k <= 12 and for equal epsilons.
 
-    Otherwise a lower bound of it: the best Lagrange multiplier of sum p = 1, each p at the better end of its
-    interval.
+    Otherwise return a lower bound: the best Lagrange multiplier of sum p = 1, with each p at the
+    better end of its range.
 
     Parameters
     ----------
@@ -60,9 +61,9 @@ def min_entropy(epsilons: npt.ArrayLike) -> float:
 
 
 def greedy(epsilons: Floats) -> float:
-    """Return the entropy, as a share of ln k, of one p: groups are raised in falling order of epsilon.
+    """Return the entropy, as a share of ln k, of one p: raise groups in falling order of epsilon.
 
-    An upper bound of the least one, and equal to it when all epsilons are.
+    It is an upper bound on the smallest entropy, and equals it when all epsilons are equal.
     """
     low, high = box(-np.sort(-epsilons))
     room = np.cumsum(high - low)
@@ -75,7 +76,7 @@ def greedy(epsilons: Floats) -> float:
 
 
 def enumerated(epsilons: Floats) -> float:
-    """Return the least entropy in nats over all vertices: all p but one are at an end."""
+    """Return the smallest entropy in nats over all vertices, where all p but one are at an end."""
     low, high = box(epsilons)
     k = len(low)
     ends = (np.arange(1 << (k - 1))[:, None] >> np.arange(k - 1) & 1).astype(bool)
@@ -92,17 +93,18 @@ def enumerated(epsilons: Floats) -> float:
 
 
 def dual(epsilons: Floats) -> float:
-    """Return a lower bound of the least entropy in nats, O(k log k).
+    """Return a lower bound on the smallest entropy in nats, in O(k log k).
 
-    max over nu of  sum_i min(h(l_i) + nu l_i, h(u_i) + nu u_i) - nu  with h(p) = -p ln p: concave and
-    piecewise linear in nu, so best at the breakpoint where its slope turns negative.
+    max over nu of  sum_i min(h(l_i) + nu l_i, h(u_i) + nu u_i) - nu  with h(p) = -p ln p. It is
+    concave and piecewise linear in nu, so its maximum is at the breakpoint where the slope turns
+    negative.
     """
     low, high = box(epsilons)
     open_ = high > low
     at_low, at_high = surprise(low), surprise(high)
     breaks = (at_low[open_] - at_high[open_]) / (high[open_] - low[open_])
     order = np.argsort(breaks)
-    # beyond its breakpoint a group is at its low end
+    # beyond its breakpoint, a group is at its low end
     slope = high.sum() - 1 - np.cumsum((high - low)[open_][order])
     nu = breaks[order][min(int(np.searchsorted(-slope, 0.0)), len(order) - 1)]
     return float(np.minimum(at_low + nu * low, at_high + nu * high).sum() - nu)

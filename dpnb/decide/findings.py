@@ -1,4 +1,4 @@
-"""What the released values of a decision's steps say: which conditions stand, and what is proven."""
+"""What the released values of a decision's steps show: which conditions remain, what is proven."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from dpnb.privacy.path import find
 from dpnb.releases.accuracy import ANY_LOOK
 
 _LATTICE = 8
-"""Lattice units by which thresholds are moved further: more than discrete noise takes up to rho 10**9."""
+"""Lattice units added to a threshold's move: more than discrete noise needs up to rho 10**9."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """What the released values of some steps say, in terms of the protected condition.
+    """What the released values of some steps show about the protected condition.
 
     Attributes
     ----------
@@ -40,11 +40,11 @@ class Found:
         Conditions that no step has rejected.
     verdict : int8 array, shape (groups,)
     newest, low, high : array, shape (lines, groups)
-        Newest values (merged with what was seen before), and the certificate's intervals.
+        Newest values (merged with values seen before), and the certificate's confidence intervals.
     fresh : array, shape (lines, groups)
-        Newest values of the noise that this decision added alone.
+        Newest values with the noise of this decision alone.
     scales : list of float
-        Of the noise of ``newest``.
+        Noise scales of ``newest``.
     """
 
     kept: Bools
@@ -57,13 +57,14 @@ class Found:
 
 
 def found_at(stage: Stage, step: int, state: Accountant) -> Found:
-    """Return what is known after a step; step 0 stands for what was seen before.
+    """Return the findings after a step; step 0 means only values seen before.
 
-    The miss bound rests on the noise that the decision added alone: on a Gaussian path held at level l,
-    (L y_L - l y_l) / (L - l) is a release at level L - l that is independent of all that was seen before
-    (rho y is a Brownian motion with drift in rho). Values seen before enter the certificate only, as
-    intervals of their own that hold however the statement was chosen after them; they then take half of
-    the certificate's failure probability.
+    The bound on false negatives rests on the noise that this decision alone added. On a Gaussian
+    path that was released at level l before, (L y_L - l y_l) / (L - l) is a release at level L - l
+    that is independent of everything seen before (rho y is a Brownian motion with drift in rho).
+    Values seen before enter only the certificate. Their own confidence intervals hold however the
+    analyst chose the statement after seeing them, and take half of the certificate's failure
+    probability.
     """
     plan = stage.plan
     low, high = _past_intervals(stage, state)
@@ -96,7 +97,7 @@ def found_at(stage: Stage, step: int, state: Accountant) -> Found:
 
 
 def check_lattice(stage: Stage) -> None:
-    """Refuse a margin in which the lattice would be felt, as when much finer values were seen before.
+    """Refuse a margin that the lattice would distort, as when much finer values were seen before.
 
     Raises
     ------
@@ -114,7 +115,7 @@ def check_lattice(stage: Stage) -> None:
 
 
 def held_before(stage: Stage) -> tuple[Fraction, ...]:
-    """Return, by line, the finest level that was seen before; 0 for none."""
+    """Return, by line, the finest level seen before; 0 for none."""
     finest = [Fraction(0)] * len(stage.plan.lines)
     for one in stage.seen:
         finest[one.line] = max(finest[one.line], one.held)
@@ -122,7 +123,7 @@ def held_before(stage: Stage) -> tuple[Fraction, ...]:
 
 
 def _regions(stage: Stage, step: int) -> list[float]:
-    """Return the uncertain regions of a step, a little more for the lattice of the noise."""
+    """Return the uncertain regions of a step, widened for the lattice of the noise."""
     return [
         u + slack(stage, place, step)
         for u, place in zip(stage.plan.regions(step), stage.plan.places, strict=True)
@@ -130,7 +131,7 @@ def _regions(stage: Stage, step: int) -> list[float]:
 
 
 def slack(stage: Stage, place: int, step: int) -> float:
-    """Return what rounding to the lattice may take, in units of a line."""
+    """Return how far rounding to the lattice may move a value, in units of a line."""
     line = stage.plan.lines[place]
     growth = stage.targets(step)[place] / line.levels[step - 1]
     return float(_LATTICE * growth * line.view.granularity)
@@ -139,7 +140,7 @@ def slack(stage: Stage, place: int, step: int) -> float:
 def _version(
     plan: DecisionPlan, place: int, name: str, level: Fraction, state: Accountant
 ) -> npt.NDArray[np.float64]:
-    """Return a version of a line's view, groups in the order of the statement; 0 where there is none."""
+    """Return a version of a line's view, with groups in the statement's order; zeros if missing."""
     version = find(state.synopses.paths.get(name, ()), level)
     if version is None:
         return np.zeros(len(plan.groups))
@@ -149,13 +150,13 @@ def _version(
 
 
 def _versions(stage: Stage, levels: Sequence[Fraction], state: Accountant) -> Floats:
-    """Return the lines' versions at some levels, shape (lines, groups)."""
+    """Return the lines' versions at given levels, shape (lines, groups)."""
     named = enumerate(zip(stage.names, levels, strict=True))
     return np.array([_version(stage.plan, i, name, level, state) for i, (name, level) in named])
 
 
 def _added(stage: Stage, newest: Floats, step: int, state: Accountant) -> Floats:
-    """Return the values that the noise of this decision alone would show."""
+    """Return the newest values as the noise of this decision alone would give them."""
     if not any(stage.starts):
         return newest
     before = _versions(stage, stage.starts, state)
@@ -168,18 +169,19 @@ def _added(stage: Stage, newest: Floats, step: int, state: Accountant) -> Floats
 
 
 def _failing(stage: Stage) -> float:
-    """Return a group's share of the certificate's failure probability: for the past, and for what is new."""
+    """Return a group's share of the failure probability, for past values and for new ones each."""
     return (1 - stage.plan.options.confidence) / (2 if stage.seen else 1) / len(stage.plan.groups)
 
 
 def _past_intervals(stage: Stage, state: Accountant) -> tuple[Floats, Floats]:
-    """Return the intervals of what was seen before; all reals where nothing was."""
+    """Return the confidence intervals of values seen before; the real line where there are none."""
     plan, alpha = stage.plan, _failing(stage)
     low = np.full((len(plan.lines), len(plan.groups)), -np.inf)
     high = -low
     for one in stage.seen:
         line = plan.lines[one.line]
-        # of all views seen, the one in place n gets 6/(pi n)^2: which ones matter may rest on what they showed
+        # view n of all views seen gets 6/(pi n)^2: the choice of views may depend on what they
+        # showed
         own = alpha * ANY_LOOK / one.rank**2
         half = past_margin_of_error(
             one.first, one.held, one.refinements, plan.reaches[one.line], plan.privacy, own
@@ -209,7 +211,7 @@ def is_certified(plan: DecisionPlan, found: Found) -> bool:
 
 
 def three_way(stage: Stage, found: Found) -> Verdicts:
-    """Return what one pass settles by its own shifts, whatever the data.
+    """Return which groups one pass settles by its own shifts, whatever the data.
 
     Theorem 16 of docs/methods/probe.md.
     """

@@ -19,7 +19,7 @@ from dpnb.views.measures import Sum, sum_about
 from dpnb.views.view import View, asked_groups, transposition, views_of
 
 RESERVED = {"selected", "verdict", "epsilon"}
-"""Columns of a decision's data frame."""
+"""Column names that a decision's data frame uses itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,15 @@ class Line:
     Attributes
     ----------
     aggregate : Aggregate
-        Its alias is the name under which options and results know it.
+        Its alias is its name in options and results.
     view : View
-        What is measured: for AVG the sum of distances from the threshold.
+        The measured view; for AVG, the sum of distances from the threshold.
     about : Fraction or None
-        That threshold.
+        For AVG: the threshold.
     levels : tuple of Fraction
         Levels of the noise that this decision adds, by step.
     rows : View or None
-        For AVG: the number of averaged values, which no noisy sum tells. Never released.
+        For AVG: the number of averaged values, which the noisy sum does not show. Never released.
     """
 
     aggregate: Aggregate
@@ -48,12 +48,12 @@ class Line:
 
 
 def measured_query(query: Query, atoms: Sequence[Atom]) -> Query:
-    """Return the statement whose aggregates are those of the conditions, each with its own name.
+    """Return the statement with exactly the aggregates of its conditions, each under its own name.
 
     Raises
     ------
     RequestError
-        For aggregates that nothing is decided by, and for names that results have already.
+        For aggregates that no condition uses, and for names that are reserved for results.
     """
     found: list[Aggregate] = []
     for own in query.aggregates:
@@ -79,12 +79,12 @@ def measured_query(query: Query, atoms: Sequence[Atom]) -> Query:
 
 
 def declared_groups(query: Query) -> tuple[tuple[tuple[str | int, ...], ...], tuple[int, ...]]:
-    """Return the groups in which WHERE leaves room for rows, and each one's place in a view.
+    """Return the groups that WHERE does not exclude, and the position of each one in a view.
 
     Raises
     ------
     RequestError
-        Where it leaves none.
+        When WHERE excludes every group.
     """
     columns = [query.schema[key.column].cells() for key in query.keys]
     places = list(itertools.product(*(range(len(cells)) for cells in columns)))
@@ -101,7 +101,7 @@ def declared_groups(query: Query) -> tuple[tuple[tuple[str | int, ...], ...], tu
 
 
 def lines_of(atoms: Sequence[Atom], query: Query, version: int) -> tuple[list[Line], list[int]]:
-    """Return the different noisy aggregates of some conditions, and the one that each reads."""
+    """Return the distinct noisy aggregates of conditions, and which one each condition reads."""
     lines: list[Line] = []
     places: list[int] = []
     for atom in atoms:
@@ -129,7 +129,7 @@ def lines_of(atoms: Sequence[Atom], query: Query, version: int) -> tuple[list[Li
 def _centred(
     aggregate: Aggregate, about: Fraction, query: Query, version: int
 ) -> tuple[View, View]:
-    """Return the views of an AVG that is compared with a number: the sum of distances from it, and the rows."""
+    """Return the views of an AVG compared with a number: the sum of distances, and the rows."""
     views = views_of(aggregate, query, version)
     view = views["sum"]
     if isinstance(view.measure, Sum):
@@ -150,7 +150,7 @@ def numbers(
 
 
 def floats(limits: Sequence[Fraction]) -> list[float]:
-    """Return thresholds as floats; most are one number throughout."""
+    """Return thresholds as floats; fast when all are the same number."""
     if all(limit is limits[0] for limit in limits):
         return [float(limits[0])] * len(limits)
     return [float(limit) for limit in limits]
@@ -159,7 +159,7 @@ def floats(limits: Sequence[Fraction]) -> list[float]:
 def each_number(
     name: str, options: Options, groups: Sequence[tuple[str | int, ...]]
 ) -> list[Fraction]:
-    """Return the thresholds of all groups by the name of their table."""
+    """Return the thresholds of all groups from the mapping of that name."""
     numbers: dict[tuple[Any, ...], Fraction] = {}
     for group, one in options.thresholds[name].items():
         own = tuple(map(_label, group if isinstance(group, tuple) else (group,)))
@@ -185,7 +185,7 @@ def each_number(
 
 
 def _label(value: Any) -> Any:
-    """Return a label as groups have it: days as text, numbers as Python's."""
+    """Return a label in the form that groups use: days as text, numbers as Python's."""
     if isinstance(value, datetime.date):
         return value.isoformat()[:10]
     return scalar(value)

@@ -1,4 +1,4 @@
-"""Aggregates and conditions as shown: by the name that the statement gives, else in the words of SQL."""
+"""Aggregates and conditions as shown: under the statement's alias, or else in SQL."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from dpnb.decide.conditions import Atom
 
 MOST_LETTERS = 72
-"""Of an aggregate in the words of SQL; a longer one is cut."""
+"""Longest aggregate shown in SQL; a longer one is cut."""
 
 
 def aggregate_text(aggregate: Aggregate, schema: Schema) -> str:
-    """Return an aggregate in words of SQL."""
+    """Return an aggregate in SQL."""
     inside = "*" if aggregate.value is None else value_text(aggregate.value, schema)
     match aggregate.function:
         case "COUNT" | "SUM" | "AVG" | "CELLS":
@@ -32,7 +32,7 @@ def aggregate_text(aggregate: Aggregate, schema: Schema) -> str:
 
 
 def name_of(aggregate: Aggregate, schema: Schema) -> str:
-    """Return what an aggregate is called where it is shown; a name that is cut ends in its alias."""
+    """Return an aggregate's display name; a name that is cut ends with its alias."""
     if aggregate.named:
         return aggregate.alias
     text = aggregate_text(aggregate, schema)
@@ -47,7 +47,7 @@ def atom_text(atom: Atom, schema: Schema) -> str:
 
 
 def atom_sql(atom: Atom, schema: Schema) -> str:
-    """Return a condition as it is written in HAVING, without commas in its number."""
+    """Return a condition as written in HAVING, without thousands separators."""
     limit = atom.threshold
     written = f":{limit}" if isinstance(limit, str) else f"{float(limit):.10g}"
     return f"{name_of(atom.aggregate, schema)} {atom.operator} {written}"

@@ -1,4 +1,4 @@
-"""What is asked of a decision: which errors are bounded, how, and at most at what cost."""
+"""The options of a decision: which errors are bounded, how, and at what cost at most."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from dpnb.releases.options import (
 Mode: TypeAlias = Literal["certified", "margin", "rr", "hybrid"]
 MODES: tuple[Mode, ...] = ("certified", "margin", "rr", "hybrid")
 STUDY_MODES = ("paper", "probe", "probe-naive", "probe-ent", "naive", "ppwlm", "ddpwlm")
-"""Published methods, for data that are declared public."""
+"""Published methods, only for tables that are declared public."""
 TWO_PHASES = ("paper", "probe", "probe-naive")
-"""Those that keep a part of the bound on false negatives for a second phase."""
+"""Published methods that reserve a part of the bound on false negatives for a second phase."""
 
 STEPS = 6
-"""Steps of a decision, the first one included."""
+"""Largest number of steps of a decision, the first one included."""
 LEAST_SHARE = 1e-9
-"""Smallest bound on an error: coins of randomised response are exact to 2**-64."""
+"""Smallest bound on an error: the coins of randomised response are exact to 2**-64."""
 _SIZE = {"anyOf": [POSITIVE, by_name(POSITIVE)]}
 _WIDTHS = {"anyOf": [POSITIVE, {**LIST, "items": NUMBER, "minItems": 2, "maxItems": 2}]}
 _GROUP = {**LIST, "items": {"type": ["string", "integer"]}, "minItems": 1}
@@ -66,7 +66,7 @@ OPTIONS = (
            metavar="NAME"),
     HISTORY,
 )  # fmt: skip
-"""What a decision can be told."""
+"""The options of ``%%dpdecide`` and ``Session.decide``."""
 _LEAST, _BITS = 1e-30, 512
 
 PerAlias: TypeAlias = Mapping[str, Any]
@@ -79,18 +79,19 @@ class Options:
     Attributes
     ----------
     beta, alpha : float
-        Bounds on the chance to miss a group that satisfies the condition, and on false positives.
+        Bounds on the probability of missing a group that satisfies the condition, and on false
+        positives.
     confidence : float
-        Of the certificate.
-    mode : {'certified', 'margin', 'rr', 'hybrid'}, or one for study
+        Confidence of the certificate.
+    mode : {'certified', 'margin', 'rr', 'hybrid'}, or a published method
     protect : {'fnr', 'fpr'}
         Which error is bounded for each group beforehand; the other one is certified afterwards.
     u, ranges, rows : number or mapping by alias, or None
     thresholds : mapping of name to mapping of group to number
     steps : int or None
-        How many steps to take; None for as many as it takes.
+        How many steps to take; None for as many as needed.
     most : Fraction or None
-        The most that the decision may cost in all.
+        The most that the decision may cost in total.
     history : bool
         Whether values that were seen before may enter the certificate.
     """
@@ -111,12 +112,12 @@ class Options:
 
     @property
     def bound(self) -> float:
-        """The bound that every group has beforehand."""
+        """The bound that holds for every group beforehand."""
         return self.beta if self.protect == "fnr" else self.alpha
 
     @property
     def goal(self) -> float:
-        """The rate of the other error that the certificate is to reach."""
+        """The rate of the other error that the certificate should reach."""
         return self.alpha if self.protect == "fnr" else self.beta
 
 
@@ -158,7 +159,7 @@ def read_options(
             "Leave protect out, or use mode='certified' (--mode certified).",
         )
     sides = {"beta": _share(beta, "beta"), "alpha": _share(alpha, "alpha")}
-    # a certified share may be any; what every group is promised lies below one half
+    # a certified share may be any; a bound for every group must be below one half
     certified = mode == "certified" or mode in STUDY_MODES
     free = ("alpha" if protect == "fnr" else "beta") if certified else None
     for name, value in sides.items():
@@ -229,7 +230,7 @@ _WIDTH = "Give a width such as 500, or two ends such as (0, 500)."
 
 
 def _width(value: object, name: str) -> float:
-    """Return the width of a range: a number, or the distance of two."""
+    """Return the width of a range, given as a number or as two ends."""
     if isinstance(value, (list, tuple)):
         if len(value) != 2:
             raise RequestError(f"{name} must be one number or two, got {len(value)}", _WIDTH)

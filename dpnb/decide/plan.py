@@ -1,4 +1,4 @@
-"""What a decision will look at and how finely, from public facts alone (docs/methods/probe.md)."""
+"""What a decision will measure and how finely, from public facts alone (docs/methods/probe.md)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from dpnb.sql.canonical import describe, plain, plain_value
 from dpnb.sql.query import Query
 
 LATTICE_SHARE = 0.001
-"""Part of a grey width that is kept back for the lattice of the noise."""
+"""Part of a grey width that is reserved for the lattice of the noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,17 @@ class Term:
     ----------
     atom : Atom
     line : int
-        The noisy aggregate that it reads.
+        Index of the noisy aggregate that it reads.
     u : float
-        The uncertain region that was asked for, in units of the line.
+        The requested uncertain region, in units of the line.
     rows : float
-        Rows of a group for which ``u`` of an AVG was said; 1 for the others.
+        For AVG: the number of rows of a group for which ``u`` holds; 1 otherwise.
     share : float
-        The chance to be rejected in one step at the threshold; of a published method, what it first gives.
+        The probability of a rejection in one step at the threshold; for a published method, its
+        first share.
     allowance : float or None
-        The chance to be surely true at the threshold, where false positives are bounded beforehand.
+        The probability of "surely true" at the threshold, if false positives are bounded
+        beforehand.
     """
 
     atom: Atom
@@ -74,20 +76,21 @@ class DecisionPlan:
     Attributes
     ----------
     condition : Condition
-        What is protected from being missed: of a decision that protects from false positives, the
-        complement of HAVING.
+        The condition protected from false negatives: the complement of HAVING in a decision that
+        protects from false positives.
     limits : array, shape (terms, groups)
         Thresholds in units of the lines, groups in the order of the statement.
     steps : int
-        0 where no noise is added to lines: by randomised response, and by simulations.
+        0 if lines get no noise: in randomised response and in simulations.
     response : Fraction or None
-        What randomised response costs where this mode needs it.
+        The cost of randomised response, where the mode needs it.
     cut : int
-        Groups in which randomised response sees one id; 0 where it can have rows in no more.
+        The number of groups in which randomised response counts one id at most; 0 when no id can
+        have rows in more.
     ceiling : Fraction
-        What it costs to answer by randomised response alone.
+        The cost of answering by randomised response alone.
     name : str
-        Equal for decisions of equal meaning on one data version.
+        Equal for decisions with the same meaning on one version of the table.
     """
 
     query: Query
@@ -130,7 +133,7 @@ class DecisionPlan:
         return regions(levels, shares, self.places, self.reaches, self.privacy)
 
     def level(self, step: int) -> Fraction:
-        """Return the sum of the lines' levels at a step: what it costs up to there, all new."""
+        """Return the sum of the lines' levels at a step: the total cost if all is new."""
         if not step or not self.steps:
             return Fraction(0)
         return sum((line.levels[step - 1] for line in self.lines), Fraction(0))
@@ -141,7 +144,7 @@ class DecisionPlan:
         return self.level(self.steps) + (self.response or Fraction(0))
 
     def meaning(self) -> dict[str, Any]:
-        """Return what is asked for as plain data; nothing in it was worked out by a solver."""
+        """Return the request as plain data, without anything that a solver computed."""
         options = self.options
         return {
             "mode": options.mode,
@@ -164,7 +167,7 @@ class DecisionPlan:
         }
 
     def as_begun(self, definition: Mapping[str, Any]) -> DecisionPlan:
-        """Return the plan with the levels and shares of its first step: a solver's last digits may differ."""
+        """Return the plan with the stored levels and shares: a solver's last digits may differ."""
         lines = (
             replace(line, levels=tuple(map(Fraction, levels)))
             for line, levels in zip(self.lines, definition["levels"], strict=True)
@@ -186,12 +189,12 @@ def _plain_atom(atom: Atom, groups: Sequence[tuple[str | int, ...]], options: Op
 
 
 def plan(query: Query, options: Options, version: int, privacy: PrivacyDefinition) -> DecisionPlan:
-    """Decide what is measured and at which levels; public facts only, nothing is spent.
+    """Decide what to measure and at which levels; uses public facts only and spends nothing.
 
     Raises
     ------
     RequestError
-        For what is no decision, and where the size of an uncertain region cannot be told.
+        For statements that are not decisions, and if an uncertain region has no known size.
     """
     check_shape(query)
     written = read_condition(query.having, query.schema)
@@ -225,7 +228,7 @@ def plan(query: Query, options: Options, version: int, privacy: PrivacyDefinitio
         steps = STEPS if options.mode == "certified" else 1
         shares, allowed = _shares(condition, bars, options, steps, privacy)
         if options.mode in STUDY_MODES:
-            # a simulation has no levels beforehand
+            # a simulation has no levels in advance
             steps = 0
         else:
             first = _first_levels(bars, shares, allowed, options.mode, privacy)
@@ -266,7 +269,7 @@ def _shares(
     steps: int,
     privacy: PrivacyDefinition,
 ) -> tuple[Sequence[float], Sequence[float | None]]:
-    """Return each condition's share of the bound on false negatives in one step, and of that on false positives."""
+    """Return each condition's shares of the bounds: on false negatives, per step, and positives."""
     if options.mode in STUDY_MODES:
         weights = [bar.sensitivity / bar.u for bar in bars]
         first = published("charges").first_shares(options.mode, condition, weights, options.bound)
@@ -281,7 +284,7 @@ def _shares(
 def groups_of_one(unit: Unit | None, groups: int) -> tuple[int, int]:
     """Return how many groups' responses one unit may change, and in how many it may have rows.
 
-    Each response that it changes costs its whole level, so the levels add up.
+    Each response that it changes costs its full level, and these levels add up.
     """
     if unit is None:
         return 1, 1
@@ -290,19 +293,18 @@ def groups_of_one(unit: Unit | None, groups: int) -> tuple[int, int]:
 
 
 def _finished(draft: DecisionPlan) -> DecisionPlan:
-    """Return the plan with its name."""
     meaning = [describe(draft.query), draft.meaning(), draft.version]
     text = json.dumps(meaning, sort_keys=True, ensure_ascii=False)
     name = hashlib.sha256(text.encode()).hexdigest()[:32]
     if draft.privacy.noise != "laplace":
         return replace(draft, name=name)
-    # Laplace noise that was seen before bounds nothing: each decision has lines of its own
+    # Laplace noise seen before gives no bound, so each decision has noise lines of its own
     lines = (replace(line, view=replace(line.view, line=name[:16])) for line in draft.lines)
     return replace(draft, name=name, lines=tuple(lines))
 
 
 def check_shape(query: Query) -> None:
-    """Refuse what a decision cannot have.
+    """Refuse parts of a statement that a decision does not allow.
 
     Raises
     ------
@@ -354,7 +356,7 @@ def _first_levels(
 ) -> dict[int, Fraction]:
     """Return the level of each line at the first step.
 
-    In mode 'margin' u is the whole grey width d, which both shifts share: for Laplace noise
+    In mode 'margin' u is the full grey width d, which both shifts share: for Laplace noise
     epsilon = sensitivity (ln(1/(2 beta)) + ln(1/(2 alpha))) / d (docs/methods/probe.md, theorem
     14), for Gaussian sigma = d / (z_beta + z_alpha).
     """
@@ -384,14 +386,14 @@ _FAR = "Randomised response causes false positives among all groups, even far fr
 
 
 def size_of(made: DecisionPlan) -> int:
-    """Return about how many values a decision and its steps hold."""
+    """Return roughly how many values a decision and its steps hold."""
     return len(made.groups) * (len(made.query.keys) + len(made.terms) + 5 * len(made.lines))
 
 
 def truth_of(made: DecisionPlan, exact: Mapping[str, Sequence[int]]) -> Bools:
-    """Return whether each group satisfies the conditions, from the exact vector of each view. Private.
+    """Return whether each group satisfies the condition, from the views' exact vectors. Private.
 
-    As in SQL: equality counts as it is written, and the AVG of no rows satisfies nothing.
+    As in SQL, equality counts as written, and the AVG of no rows satisfies nothing.
     """
     found = np.zeros((len(made.terms), len(made.groups)), dtype=bool)
     for i, term in enumerate(made.terms):

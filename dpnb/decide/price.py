@@ -1,4 +1,4 @@
-"""The plan of a decision and its price: public facts only, and nothing is spent."""
+"""The plan of a decision and its price: uses public facts only and spends nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpnb.results import Bill, Billed, Shown, to_plain
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DecisionPrice(Billed, Shown):
-    """The plan of a decision: what it will look at, how finely, and what each step costs. Free.
+    """The plan of a decision: what it will measure, how finely, and what each step costs. Free.
 
     Attributes
     ----------
@@ -23,22 +23,22 @@ class DecisionPrice(Billed, Shown):
     tests : tuple of Test
         With the uncertain regions of the first step.
     implicants : tuple of tuples of int
-        The smallest sets of conditions that make the whole true: within each, the shares add up to
-        the bound.
+        The smallest sets of conditions that make HAVING true: within each, the shares add up to the
+        bound.
     readings : tuple of (alias, text)
     costs : tuple of PrivacyLoss
-        By step: what the decision costs up to there.
+        By step: the total cost up to there.
     bill : Bill
         The most that the decision may cost now, within ``most`` and ``steps``, and what is
         left before it.
     first : PrivacyLoss
-        What its next step costs now.
+        The current cost of its next step.
     response : PrivacyLoss or None
-        What randomised response costs where this mode needs it.
+        The cost of randomised response, where the mode needs it.
     ceiling : PrivacyLoss
-        What it costs to answer by randomised response alone.
+        The cost of answering by randomised response alone.
     free : bool
-        Whether past answers alone decide.
+        Whether past answers alone suffice.
     affordable : bool
         Whether the next step can be paid.
     warnings : tuple of str

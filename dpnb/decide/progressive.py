@@ -1,13 +1,14 @@
-"""Decisions that become surer step by step, each step half as uncertain as the one before.
+"""Decisions that become surer step by step: each step is half as uncertain as the one before.
 
-Algorithm 8 of docs/methods/probe.md: conditions are rejected for good as soon as one step's noisy
-value lies below the moved threshold, and every step has its own share of the bound on false negatives, so
-that the bound holds whatever the rule by which one stops.
+Algorithm 8 of docs/methods/probe.md: a condition is rejected for good as soon as one step's noisy
+value lies below the moved threshold. Every step has its own share of the bound on false negatives,
+so the bound holds for any stopping rule.
 
-Both noises serve. Laplace chains reveal epsilons e, 2e, 4e, ... of one line and cost the last.
-Gaussian paths reveal rhos r, 4r, 16r, ...; a step's value is the merge of fresh Gaussian releases, whose
-precisions add, so its noise is exactly that of a single release at the level reached, each increment of rho
-is charged as it comes, and the union bound over steps needs nothing but the marginal distribution of each.
+Both kinds of noise work. Laplace chains reveal epsilons e, 2e, 4e, ... of one line and cost the
+last. Gaussian paths reveal rhos r, 4r, 16r, ... A step's value merges fresh Gaussian releases,
+whose precisions add, so its noise is exactly that of a single release at the level reached. Each
+increment of rho is charged when it is released, and the union bound over steps needs only the
+marginal distribution of each.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dpnb.privacy.definition import PrivacyDefinition
 
 
 def growth(privacy: PrivacyDefinition) -> int:
-    """Return the factor from one step's level to the next: what halves the noise."""
+    """Return the factor between the levels of successive steps, which halves the noise."""
     return 2 if privacy.noise == "laplace" else 4
 
 
@@ -35,7 +36,7 @@ def ladder(first: Fraction, steps: int, privacy: PrivacyDefinition) -> tuple[Fra
 
 
 def passes(sign: int, values: Floats, limits: Floats, u: float) -> Bools:
-    """Return where a condition is not rejected: a noisy value above the threshold moved by ``u``."""
+    """Return where a condition is not rejected: the value is above the threshold moved by ``u``."""
     return np.asarray(sign * (values - limits) > -u)
 
 
@@ -93,19 +94,19 @@ def hopeless(
 ) -> bool:
     """Return whether even the last step is not expected to certify the goal.
 
-    True values are taken to scatter about the newest ones by their noise. A group counts as a doubtful
-    selected one then when its last value would neither be rejected nor surely lie above the threshold;
-    there is no hope when so many are expected, less two standard deviations, that the share passes the
-    goal (docs/methods/probe.md, algorithm 13).
+    True values are assumed to scatter about the newest ones by their noise. A group then counts as
+    selected in doubt when its last value would be neither rejected nor surely above the threshold.
+    The goal is out of reach when so many are expected, less two standard deviations, that their
+    share exceeds it (docs/methods/probe.md, algorithm 13).
 
     Parameters
     ----------
     still : bool array, shape (conditions, groups)
         Conditions that no step has rejected.
     values : array, shape (aggregates, groups)
-        The newest, with noise of ``scales``.
+        The newest values, with noise of ``scales``.
     last : sequence of float
-        Margin of errors of the certificate's intervals at the last step, by aggregate.
+        Margins of error of the certificate's confidence intervals at the last step, by aggregate.
     us : sequence of float
         Uncertain regions of the last step, by condition.
     """
@@ -130,7 +131,7 @@ def last_margins_of_error(
     privacy: PrivacyDefinition,
     alpha: float,
 ) -> list[float]:
-    """Return the margins of error of the certificate's intervals at the levels of a step."""
+    """Return the margins of error of the certificate's confidence intervals at a step's levels."""
     return [
         margin_of_error(level, sensitivity, privacy, alpha)
         for level, sensitivity in zip(levels, sensitivities, strict=True)

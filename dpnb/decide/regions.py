@@ -1,4 +1,4 @@
-"""How far thresholds are moved at first: the uncertain regions, from options and public bounds."""
+"""How far thresholds move at first: the uncertain regions, from options and public bounds."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ def _option(given: Any, alias: str) -> float | None:
 
 
 def rows_meant(condition: Condition, place: int, options: Options, schema: Schema) -> float:
-    """Return the rows of a group for which the uncertain region of an AVG is said; else 1.
+    """Return the number of rows for which an AVG's uncertain region holds; 1 for other aggregates.
 
-    By default the threshold of the count that every way to satisfy the whole asks for beside it.
+    By default it is the threshold of COUNT(*) > n, which every way to satisfy HAVING through this
+    AVG must contain; the smallest, if they differ.
     """
     atom = condition.atoms[place]
     if atom.aggregate.function != "AVG":
@@ -63,8 +64,8 @@ def _count_beside(condition: Condition, implicant: frozenset[int]) -> float | No
 def uncertain(atom: Atom, options: Options, schema: Schema, rows: float) -> float:
     """Return the first uncertain region of a condition, in units of its line.
 
-    ``u`` as given, else 30 % of the declared range, else 30 % of the threshold; for AVG, times the
-    rows of a group, 5 % of the width of its bounds.
+    ``u`` if given, else 30 % of the declared range, else 30 % of the threshold. For AVG, times the
+    rows of a group; its default is 5 % of the width of its bounds.
     """
     alias, function = atom.aggregate.alias, atom.aggregate.function
     given, width = _option(options.u, alias), _option(options.ranges, alias)
@@ -85,10 +86,10 @@ def uncertain(atom: Atom, options: Options, schema: Schema, rows: float) -> floa
 
 
 def warnings_of(condition: Condition, limits: Floats, schema: Schema, *, exact: bool) -> list[str]:
-    """Return what an analyst should know of the conditions before she spends on them.
+    """Return what an analyst should know about the conditions before spending on them.
 
-    ``limits``: thresholds in units of the lines, shape (conditions, groups). ``exact``: whether exact
-    values are judged, where the AVG of no rows satisfies nothing.
+    ``limits``: thresholds in units of the lines, shape (conditions, groups). ``exact``: whether
+    exact values are compared; the AVG of no rows then satisfies nothing.
     """
     found = []
     for place, atom in enumerate(condition.atoms):
@@ -118,7 +119,7 @@ def warnings_of(condition: Condition, limits: Floats, schema: Schema, *, exact: 
 
 
 def _small_groups(condition: Condition, limits: Floats) -> str:
-    """Return how groups of few rows may be left out: noise does not tell none from few."""
+    """Return a hint to leave out groups of few rows, which noise hides among empty ones."""
     most = [
         limit.min()
         for atom, limit in zip(condition.atoms, limits, strict=True)

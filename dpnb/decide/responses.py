@@ -1,4 +1,4 @@
-"""The request for randomised response on some groups of a decision: one look, one transaction."""
+"""The request for randomised response on some groups of a decision: one scan, one transaction."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class ResponsePlan:
 
     @property
     def request(self) -> str:
-        """A name that is equal for requests of equal meaning and cost on one data version."""
+        """A name, equal for requests with the same meaning and cost on one version of the table."""
         text = json.dumps(self.definition(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Truth:
-    """Which groups satisfy a condition, on its way to the noise."""
+    """Which groups satisfy a condition: exact values, until noise is added."""
 
     values: Bools
 
@@ -62,7 +62,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class ResponseRequest:
-    """One analyst's request for randomised response on some groups (all, or those in doubt)."""
+    """One analyst's request for randomised response on all groups, or on those in doubt."""
 
     verb: ClassVar[str] = "decide"
     analyst: str
@@ -74,28 +74,28 @@ class ResponseRequest:
     key: Hashable | None
 
     def plan(self) -> ResponsePlan:
-        """Decide what is asked; public facts only."""
+        """Return the plan; uses public facts only."""
         state = self.store.accountant
         check_served(state, static=self.store.provenance.static, responds=True)
-        # refuses once another kernel has opened a newer one
+        # refuses if another kernel has opened a newer version
         self.store.version(self.draft.query.table)
         return ResponsePlan(self.draft, self.asked, self.draft.response or Fraction(0))
 
     def words(self, plan: ResponsePlan) -> str:
-        """Return what is asked, for the owner of the data."""
+        """Return the request in words, for the owner of the data."""
         return f"decide, randomised response: {self.sql.strip()}"
 
     def table(self, plan: ResponsePlan) -> str:
-        """Return the name of the table that is looked at."""
+        """Return the name of the table."""
         return plan.plan.query.table
 
     def cost(self, plan: ResponsePlan) -> Cost:
-        """Return the price: her own in any case, that of all together only for a new release."""
+        """Return the cost: to the analyst always, to all together only for a new release."""
         price = PrivacyLoss.of(plan.level, plan.plan.privacy)
         return self.store.accountant.once_cost(plan.request, price)
 
     def needed(self, plan: ResponsePlan, cost: Cost) -> Set[str]:
-        """Return the truth, unless the release exists."""
+        """Return ``{"truth"}``, or nothing if the release exists."""
         return set() if plan.request in self.store.accountant.releases else {"truth"}
 
     def measure(self, plan: ResponsePlan, needed: Set[str], engine: Engine) -> Truth:
@@ -105,7 +105,7 @@ class ResponseRequest:
     def release(
         self, plan: ResponsePlan, cost: Cost, exact: Truth | None, noise: Noise
     ) -> dict[str, Any]:
-        """Draw, and return the ledger's entry."""
+        """Draw the responses, and return the ledger's entry."""
         state, drawn = self.store.accountant, None
         if plan.request not in state.releases:
             if exact is None:
@@ -123,17 +123,17 @@ class ResponseRequest:
         }
 
     def known(self, plan: ResponsePlan) -> None:
-        """Nothing is known without a release."""
+        """Return None: without a release there is no answer."""
 
     def result(self, plan: ResponsePlan, charge: Charge, *, fresh: bool) -> Responded:
-        """Return what was committed."""
+        """Return the committed responses."""
         drawn = self.store.accountant.releases[charge.request].drawn["response"]
         return Responded(tuple(bool(one) for one in drawn), charge, fresh)
 
 
 @dataclass(frozen=True, slots=True)
 class Responded:
-    """What randomised response said of the groups that were asked for, and its charge."""
+    """The drawn responses for the requested groups, and their charge."""
 
     values: tuple[bool, ...]
     charge: Charge

@@ -1,4 +1,4 @@
-"""Where a decision stands: one step of it, where it began, and what had been seen before."""
+"""The state of a decision: one of its steps, its starting levels, and what was seen before."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Seen:
     ----------
     line : int
     view : str
-        Its id in the ledger: the line's own on a noise path, another one on a Laplace chain.
+        Its id in the ledger: on a noise path the line's own, on a Laplace chain another one.
     first, held : Fraction
-        The level seen first, and the finest one.
+        The first level seen, and the finest one.
     refinements : int
         Levels of a Laplace chain from ``first`` to ``held``.
     rank : int
-        Its place among all views of the data that she had seen, the first one being 1: which of them
-        the decision is about may have been chosen by what they showed.
+        Its position, from 1, among all views that the analyst had seen, in the order of their first
+        releases: what those showed may have influenced the choice of the decision's views.
     """
 
     line: int
@@ -64,9 +64,9 @@ class Stage:
     step : int
         From 1.
     starts : tuple of Fraction
-        By line, the level that the analyst held when the decision was fixed.
+        By line, the analyst's level when the decision began.
     seen : tuple of Seen
-        What she had seen then.
+        What the analyst had seen by then.
     """
 
     plan: DecisionPlan
@@ -76,7 +76,7 @@ class Stage:
 
     @property
     def request(self) -> str:
-        """A name that is equal for requests of equal meaning and cost on one data version."""
+        """A name, equal for requests with the same meaning and cost on one version of the table."""
         return step_name(self.plan, self.step)
 
     @cached_property
@@ -90,7 +90,7 @@ class Stage:
         return {name: line.view for name, line in zip(self.names, self.plan.lines, strict=True)}
 
     def targets(self, step: int | None = None) -> tuple[Fraction, ...]:
-        """Return, by line, the level that the path reaches at a step; by default at this one."""
+        """Return, by line, the level that the path reaches at a step (default: this one)."""
         number = self.step if step is None else step
         return tuple(
             start + line.levels[number - 1]
@@ -98,7 +98,7 @@ class Stage:
         )
 
     def level_targets(self) -> dict[str, LevelTarget]:
-        """Return what is wanted of each view."""
+        """Return the target of each view."""
         return {
             name: LevelTarget(target)
             for name, target in zip(self.names, self.targets(), strict=True)
@@ -115,7 +115,7 @@ def step_name(plan: DecisionPlan, step: int) -> str:
 
 
 def check_served(state: Accountant, *, static: bool, responds: bool) -> None:
-    """Refuse decisions where the ledger cannot account for them.
+    """Refuse decisions that the ledger cannot account for.
 
     Raises
     ------
@@ -138,10 +138,10 @@ def check_served(state: Accountant, *, static: bool, responds: bool) -> None:
 
 
 def stage(draft: DecisionPlan, step: int, analyst: str, store: Store) -> Stage:
-    """Return a step of a decision on the current state of the ledger."""
+    """Return a step of a decision for the current state of the ledger."""
     state = store.accountant
     check_served(state, static=store.provenance.static, responds=draft.response is not None)
-    # refuses once another kernel has opened a newer one
+    # refuses if another kernel has opened a newer version
     store.version(draft.query.table)
     begun = state.charges.get((analyst, step_name(draft, 1)))
     if begun is not None:
@@ -159,7 +159,7 @@ def _held(state: Accountant, rows: Collection[str], name: str) -> Fraction:
 
 
 def _seen(draft: DecisionPlan, rows: Collection[str], state: Accountant) -> list[Seen]:
-    """Return what a person has seen of the lines' views, in the order of the lines."""
+    """Return which of the lines' views a person has seen, in the order of the lines."""
     first: dict[str, Charge] = {}
     for (row, name), charges in state.served.items():
         if row in rows and (name not in first or charges[0].sequence < first[name].sequence):
@@ -177,7 +177,7 @@ def _seen(draft: DecisionPlan, rows: Collection[str], state: Accountant) -> list
 
 
 def _alike(view: View, state: Accountant) -> list[str]:
-    """Return the views that were released and differ in their lines of noise alone."""
+    """Return the released views that differ from this one in nothing but the line of noise."""
     own = {**view.definition(), "line": ""}
     return [name for name, other in state.definitions.items() if {**other, "line": ""} == own]
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 def measured(
     plan: DecisionPlan, names: Set[str] | None, engine: Engine, groups: int = 0
 ) -> Vectors:
-    """Return exact lattice vectors in one scan: of the named views, or of all that the truth depends on.
+    """Return exact lattice vectors in one scan: of the named views, or of all that the truth needs.
 
-    With ``groups`` above 0, of so many groups of each id at most.
+    With ``groups`` above 0, each id counts in at most that many groups.
     """
     views = {line.view.id: line.view for line in plan.lines}
     if names is None:
@@ -45,8 +45,8 @@ def measured(
 class StepRequest:
     """One analyst's request to take one step of a decision.
 
-    ``show`` builds what is returned from the stage and its charge; ``past`` decides from what was seen
-    before, where that is enough.
+    ``show`` builds the decision from the stage and its charge. ``past`` returns the decision from
+    values seen before, if these are enough.
     """
 
     verb: ClassVar[str] = "decide"
@@ -61,25 +61,25 @@ class StepRequest:
     key: Hashable | None
 
     def plan(self) -> Stage:
-        """Return the stage: where it began is what the ledger says, once it has begun."""
+        """Return the stage; once the decision has begun, its start comes from the ledger."""
         made = stage(self.draft, self.step, self.analyst, self.store)
         check_lattice(made)
         return made
 
     def words(self, plan: Stage) -> str:
-        """Return what is asked, for the owner of the data."""
+        """Return the request in words, for the owner of the data."""
         return f"decide, step {plan.step}: {self.sql.strip()}"
 
     def table(self, plan: Stage) -> str:
-        """Return the name of the table that is looked at."""
+        """Return the name of the table."""
         return plan.plan.query.table
 
     def cost(self, plan: Stage) -> Cost:
-        """Return the increase that bringing the views up to their levels costs."""
+        """Return the cost of raising the views to their levels."""
         return self.store.accountant.cost(self.analyst, plan.level_targets(), plan.definitions())
 
     def needed(self, plan: Stage, cost: Cost) -> Set[str]:
-        """Return the views that take a look at the data, given what the ledger holds."""
+        """Return the views that must be measured, given what is in the ledger."""
         state = self.store.accountant
         if state.privacy is PURE:
             return {name for name in plan.views if name not in state.synopses.paths}
@@ -134,9 +134,9 @@ class StepRequest:
         return laplace_chain(exact, levels, sensitivity, noise)
 
     def known(self, plan: Stage) -> Decision | None:
-        """Return the decision where what was seen before is enough."""
+        """Return the decision from values seen before, if these are enough."""
         return self.past(plan)
 
     def result(self, plan: Stage, charge: Charge, *, fresh: bool) -> Decision:
-        """Build what is shown from what was committed."""
+        """Build the decision from the committed charge."""
         return self.show(plan, charge, fresh)

@@ -1,4 +1,4 @@
-"""What may be asked about groups: which of them satisfy a condition."""
+"""The verb ``decide``: which groups satisfy a condition."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpnb.releases.runner import Runner, looked
 from dpnb.sql.parser import parse
 
 _MOST_KEPT = 20_000
-"""Values in a decision; the steps of a larger one are planned anew each time."""
+"""Largest size of a decision whose steps are kept; those of a larger one are planned each time."""
 
 
 def _decider(
@@ -30,7 +30,7 @@ def _decider(
     with runner.reading() as store:
         make = partial(_plan, runner, call)
         made = runner.memo.at(key and ("draft", key), store.ledger.sequence, make, size_of)
-    # steps of a large decision are not kept either
+    # nor are the steps of a large decision kept
     key = key if size_of(made) <= _MOST_KEPT else None
     return Decider(row, call.subject, made, runner, key, cancel, identifier)
 

@@ -1,1 +1,1 @@
-"""Which values a column has that nobody declared."""
+"""Key selection: finding the values of an undeclared column."""

@@ -1,4 +1,4 @@
-"""The values that were discovered, how many may be hidden, and what they cost."""
+"""Results of key selection: the values, how many may be hidden, and the privacy cost."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """How likely a value is to be shown: public.
+    """How likely a value is to be shown. This is public.
 
     Attributes
     ----------
     rho, delta : str
-        Exact amounts of the threshold's level.
+        Exact privacy loss of the threshold.
     groups : int
-        Values for which one row, or id, counts.
+        Number of values for which one row, or id, counts.
     ids : str
-        Column of the privacy unit's ids; '' where rows are protected.
+        Column of the privacy unit's ids; '' if rows are protected.
     confidence : float
     """
 
@@ -46,7 +46,7 @@ class Detection:
 
     @property
     def surely(self) -> int:
-        """Rows, or ids, with which a value is shown with a probability of ``confidence``."""
+        """Rows, or ids, that a value needs to be shown with probability ``confidence``."""
         return self.threshold.surely(self.confidence)
 
 
@@ -58,17 +58,17 @@ class Discovery(Billed, Result):
     ----------
     table, column : str
     keys : tuple of str
-        The values, those that seem the most common first.
+        The values, in descending order of their noisy counts.
     hidden_low, hidden_high : int
-        Ends of an interval for the number of values that are hidden, which holds with ``confidence``.
+        Ends of a confidence interval for the number of hidden values, at ``confidence``.
     detection : Detection
         How likely a value is to be shown.
     bill : Bill
-        What it cost, rho and a part of ``key_delta``, what is left, and its stamps, as in ``Answer``.
+        Cost (rho and a part of ``key_delta``), what is left, and its stamp, as in ``Answer``.
     ledger : str
         As in ``Answer``.
     definition : dict
-        What was released, as the ledger has it.
+        Public definition of the release, as in the ledger.
 
     Examples
     --------
@@ -91,26 +91,26 @@ class Discovery(Billed, Result):
 
     @property
     def confidence(self) -> float:
-        """Of the interval for the number of hidden values."""
+        """Confidence of the interval for the number of hidden values."""
         return self.detection.confidence
 
     def category(self, other: str = "(other)") -> Category:
-        """Return a declaration of the values found, to write into the schema.
+        """Return a declaration of the values, to write into the schema.
 
         Parameters
         ----------
         other : str
-            The value that takes all values that are hidden.
+            The value that replaces all hidden values.
 
         Returns
         -------
         Category
-            The values shown, and ``other``.
+            The values, and ``other``.
 
         Raises
         ------
         SchemaError
-            When it is one of the values found.
+            If ``other`` is one of the values.
         """
         if other in self.keys:
             raise SchemaError(f"{given(other)} is one of the values found", "Choose another name.")
@@ -134,7 +134,7 @@ class Discovery(Billed, Result):
         Returns
         -------
         dict of str to value
-            Texts, numbers, lists and dicts.
+            Strings, numbers, lists and dicts.
         """
         return to_plain(self, detection=asdict(self.detection))
 
@@ -145,7 +145,7 @@ class Discovery(Billed, Result):
         Parameters
         ----------
         data : mapping of str to value
-            What :meth:`to_dict` returned.
+            The result of :meth:`to_dict`.
 
         Returns
         -------
@@ -163,12 +163,12 @@ class Discovery(Billed, Result):
         )
 
     def record(self) -> dict[str, Any]:
-        """Return what was released, with its noise distribution, without the data.
+        """Return a record of the release with its noise distribution, without the data.
 
         Returns
         -------
         dict of str to value
-            Texts, numbers, lists and dicts.
+            Strings, numbers, lists and dicts.
         """
         import dpnb
 
@@ -193,9 +193,9 @@ class DiscoveryPrice(Billed, Shown):
     ----------
     detection : Detection
     hidden : int
-        Margin of error of the interval for the number of hidden values.
+        Margin of error of the number of hidden values.
     bill : Bill
-        What it would cost now, and what is left before it.
+        Current cost, and what is left before it.
     affordable : bool
 
     Examples
@@ -212,7 +212,7 @@ class DiscoveryPrice(Billed, Shown):
     affordable: bool
 
     def share(self) -> float:
-        """Return the cost as a share of what is left, of rho or of delta; infinite when nothing is.
+        """Return the cost as a share of what is left, of rho or of delta; infinite if nothing is.
 
         Returns
         -------
@@ -231,7 +231,7 @@ class DiscoveryPrice(Billed, Shown):
         Returns
         -------
         dict of str to value
-            Texts, numbers, lists and dicts.
+            Strings, numbers, lists and dicts.
         """
         return to_plain(self, detection=asdict(self.detection))
 
@@ -242,7 +242,7 @@ class DiscoveryPrice(Billed, Shown):
         Parameters
         ----------
         data : mapping of str to value
-            What :meth:`to_dict` returned.
+            The result of :meth:`to_dict`.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The request for the values of a column that nobody declared: one look at the data, one transaction."""
+"""The request for the values of an undeclared column: one scan of the data, one transaction."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ OPTIONS = (
     Option("delta", or_null(AMOUNT), None, "text", "part of the budget's key_delta; a tenth by default"),
     Option("confidence", SHARE, 0.95, "number", "from 0.5 to below 1; 0.95 by default"),
 )  # fmt: skip
-"""What a discovery can be told."""
+"""The options of ``discover``."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryPlan:
-    """What is discovered, and how. Public facts only."""
+    """Plan of a key selection. Public facts only."""
 
     table: Table
     place: int
@@ -50,7 +50,7 @@ class DiscoveryPlan:
 
     @property
     def column(self) -> str:
-        """The column, as the schema spells it."""
+        """The column, as spelled in the schema."""
         return self.table.schema.undeclared[self.place]
 
     def definition(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class DiscoveryPlan:
 
     @property
     def request(self) -> str:
-        """A name that is equal for requests of equal meaning and cost on one data version."""
+        """Identifier, equal for equal requests with equal cost on one version of the table."""
         text = json.dumps(["discover", self.definition()], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -84,7 +84,7 @@ class DiscoveryPlan:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryRequest:
-    """One analyst's request to know the values of a column."""
+    """One analyst's request for the values of a column."""
 
     verb: ClassVar[str] = "discover"
     analyst: str
@@ -100,16 +100,16 @@ class DiscoveryRequest:
 
     @property
     def tables(self) -> Mapping[str, Table]:
-        """The tables that were given."""
+        """The tables of the session, without tables of pairs."""
         return self.runner.own
 
     def plan(self) -> DiscoveryPlan:
-        """Decide what would be shown. Public facts only.
+        """Make the plan from public facts only.
 
         Raises
         ------
         RequestError
-            Where key_delta was not set aside, and for a column that cannot be discovered.
+            If no key_delta was set aside, or the column cannot be discovered.
         """
         self._check_undeclared()
         state = self.store.accountant
@@ -142,7 +142,7 @@ class DiscoveryRequest:
         )  # fmt: skip
 
     def _check_undeclared(self) -> None:
-        """Refuse a column whose values are declared, whatever else is missing."""
+        """Refuse a column whose values are declared, before any other check."""
         named = self.options.get("table")
         alone = isinstance(named, str)
         tables = [one for one in self.tables.values() if not alone or one.name == named]
@@ -208,34 +208,34 @@ class DiscoveryRequest:
         return amount(rho, "rho")
 
     def words(self, plan: DiscoveryPlan) -> str:
-        """Return what is asked, for the owner of the data."""
+        """Describe the request for the owner of the data."""
         return f"discover: {plan.column} in {plan.table.name}"
 
     def table(self, plan: DiscoveryPlan) -> str:
-        """Return the name of the table that is looked at."""
+        """Return the name of the table that the request reads."""
         return plan.table.name
 
     def _known(self, plan: DiscoveryPlan) -> bool:
         return plan.request in self.store.accountant.releases
 
     def cost(self, plan: DiscoveryPlan) -> Cost:
-        """Return the price: her own in any case, that of all together only for a new release."""
+        """Return the cost: to the analyst in any case, to all together only for a new release."""
         made = plan.threshold
         price = PrivacyLoss(made.rho, None, made.delta)
         return self.store.accountant.once_cost(plan.request, price)
 
     def needed(self, plan: DiscoveryPlan, cost: Cost) -> Set[str]:
-        """Return the values, unless the release exists."""
+        """Return what to measure: the values, unless the release exists."""
         return set() if self._known(plan) else {"values"}
 
     def measure(self, plan: DiscoveryPlan, needed: Set[str], engine: Engine) -> Tally:
-        """Return all values with their counts: one statement."""
+        """Return all values with their counts, from one statement."""
         return engine.tally(plan.place, plan.threshold.least)
 
     def release(
         self, plan: DiscoveryPlan, cost: Cost, exact: Tally | None, noise: Noise
     ) -> dict[str, Any]:
-        """Draw, and return the ledger's entry."""
+        """Draw the noise, and return the ledger's entry."""
         drawn = None
         if not self._known(plan):
             if exact is None:
@@ -251,10 +251,10 @@ class DiscoveryRequest:
         }
 
     def known(self, plan: DiscoveryPlan) -> None:
-        """Nothing is known without a release."""
+        """Return None: without this release, earlier releases cannot give the result."""
 
     def result(self, plan: DiscoveryPlan, charge: Charge, *, fresh: bool) -> Discovery:
-        """Build the discovery from what was committed."""
+        """Build the discovery from the committed release."""
         budget = status(self.store, charge.analyst)
         drawn = self.store.accountant.releases[charge.request].drawn
         half = plan.threshold.margin_of_error(plan.confidence)
@@ -277,7 +277,7 @@ class DiscoveryRequest:
 
 
 def draw(threshold: Threshold, exact: Tally, noise: Noise) -> dict[str, Any]:
-    """Return the values whose noisy count passes the threshold, and the noisy number of all."""
+    """Return the values whose noisy count passes the threshold, and the noisy total of values."""
     found: list[tuple[int, str]] = []
     for start in range(0, len(exact.counts), _CHUNK):
         noisy = noise.gaussian(exact.counts[start : start + _CHUNK], threshold.sigma)
@@ -288,7 +288,7 @@ def draw(threshold: Threshold, exact: Tally, noise: Noise) -> dict[str, Any]:
             if count >= threshold.count
         ]
     (total,) = noise.gaussian([exact.total], threshold.total_sigma)
-    # those of equal noisy counts by their texts, not as the engine found them
+    # break ties of noisy counts by text, not in the engine's order
     return {
         "keys": [text for _, text in sorted(found)],
         "total": total,

@@ -1,4 +1,4 @@
-"""What may be asked about a column that nobody declared: its values."""
+"""The verb for undeclared columns: ``discover``."""
 
 from __future__ import annotations
 

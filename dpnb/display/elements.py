@@ -1,4 +1,4 @@
-"""What every result in HTML is made of: text, heads, styles, scripts, and a page around it."""
+"""Building blocks of every result in HTML: text, heads, styles, scripts, and a page around it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ STATIC = Path(__file__).parent / "static"
 INTERRUPTED = (
     "Interrupted. Check the budget. If you press again, anything already paid for is free."
 )
-"""What a button of a widget says after Ctrl-C."""
+"""Text of a widget's button after Ctrl-C."""
 _PERCENT = re.compile(r"(?<=\d) %")
 _IMPORTED = re.compile(r'(?<= from )"\./(\w+\.js)"')
 
 
 def text(value: str) -> str:
-    """Return a text as HTML that reads as that text; a number stays with its percent sign."""
+    """Return a text escaped for HTML; a number stays on one line with its percent sign."""
     return _PERCENT.sub("&nbsp;%", escape(printable(value)))
 
 
@@ -36,7 +36,7 @@ def one_line(value: str) -> str:
 
 def framed(content: str) -> str:
     """Return content with its styles."""
-    # pages that typeset formulas would read names with dollar signs as such
+    # pages that typeset formulas would read names with dollar signs as formulas
     classes = "dpnb mathjax_ignore tex2jax_ignore"
     return f'<div class="{classes}"><style>{_css()}</style>{content}</div>'
 
@@ -48,9 +48,9 @@ def _css() -> str:
 
 @cache
 def module(name: str) -> str:
-    """Return a script together with what it imports.
+    """Return a script together with its imports.
 
-    In a notebook it has no address that a relative import could start from.
+    In a notebook a script has no address, so relative imports do not work.
     """
     source = (STATIC / name).read_text(encoding="utf-8")
     return _IMPORTED.sub(lambda found: json.dumps(_address(found[1])), source)
@@ -62,19 +62,19 @@ def _address(name: str) -> str:
 
 
 def script(view: str, state: dict[str, Any], token: str) -> str:
-    """Return the script that upgrades the record around it.
+    """Return the script that makes the static HTML around it interactive.
 
-    Base64 keeps every value clear of the HTML parser. A front end may run the script beside the
-    record instead of inside it. Where a page forbids the import, the table stays as it is.
+    Base64 hides every value from the HTML parser. A front end may run the script beside the static
+    HTML instead of inside it. If a page forbids the import, the table stays as it is.
 
     Parameters
     ----------
     view : str
         File name of the view.
     state : dict
-        What the view starts from, as the widget's traits.
+        Initial state of the view, like the widget's traits.
     token : str
-        Names the live widget that accompanies the record; empty for none.
+        Names the live widget that the static HTML accompanies; empty for none.
     """
     packed = json.dumps({**state, "token": token}, allow_nan=False)
     blob = base64.b64encode(packed.encode()).decode()
@@ -87,12 +87,12 @@ def script(view: str, state: dict[str, Any], token: str) -> str:
 
 
 def stamped(stamp: Stamp, conditional: bool) -> str:
-    """Return the stamps of a result, each in a box; nothing for what needs none."""
+    """Return the stamps of a result, each in a box; '' if there are none."""
     return "".join(map(boxed, stamps(stamp, conditional)))
 
 
 def boxed(value: str) -> str:
-    """Return a strong line in a box."""
+    """Return a text in bold in a box."""
     return (
         '<p class="dpnb-stamp"><strong style="border:2px solid;padding:2px 8px">'
         f"{text(value)}</strong></p>"
@@ -116,23 +116,23 @@ def section(value: str) -> str:
 
 
 def said(*sentences: str, name: str = "dpnb-said") -> str:
-    """Return sentences as a paragraph, one on each line; nothing where there is none."""
+    """Return sentences as a paragraph, one on each line; '' if there are none."""
     lines = "<br>".join(text(sentence) for sentence in sentences if sentence)
     return f'<p class="{name}">{lines}</p>' if lines else ""
 
 
 def strong(sentence: str) -> str:
-    """Return the sentence that matters most."""
+    """Return the most important sentence, in bold."""
     return f'<p class="dpnb-said"><strong>{text(sentence)}</strong></p>'
 
 
 def notes(*sentences: str) -> str:
-    """Return what is said in small print: costs, promises, hints."""
+    """Return sentences in small print: costs, guarantees, hints."""
     return said(*sentences, name="dpnb-notes")
 
 
 def opened(summary: str, content: str, *, first: bool = False) -> str:
-    """Return content under a line that opens it, without scripts too; ``first``: open at first."""
+    """Return content in a collapsible section that needs no script; ``first`` starts it open."""
     state = ' open="open"' if first else ""
     return (
         f'<details{state}><summary data-lm-suppress-shortcuts="true">{text(summary)}</summary>'
@@ -141,7 +141,7 @@ def opened(summary: str, content: str, *, first: bool = False) -> str:
 
 
 def meter(share: float, striped: float = 0.0) -> str:
-    """Return a share as a bar, and beside it a further one in stripes."""
+    """Return a share as a bar, followed by a striped bar for a second share."""
     stripes = f"repeating-linear-gradient(135deg,{GREY} 0 2px,transparent 2px 6px)"
     share = min(max(share, 0.0), 1.0)
     shown = [
@@ -161,19 +161,19 @@ def meter(share: float, striped: float = 0.0) -> str:
 
 
 def head(value: str) -> str:
-    """Return the head of a column; an empty one heads nothing."""
+    """Return the head of a column; for an empty text a cell without a head."""
     if not value:
         return "<td></td>"
     return f'<th scope="col" style="text-align:left">{text(value)}</th>'
 
 
 def row_head(value: str) -> str:
-    """Return the head of a row."""
+    """Return the head of a table line."""
     return f'<th scope="row" style="text-align:left;font-weight:normal">{text(value)}</th>'
 
 
 def write_page(path: str | Path, html: str) -> None:
-    """Write a result as a page that needs nothing else.
+    """Write a result as a self-contained page.
 
     Parameters
     ----------

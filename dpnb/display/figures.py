@@ -29,6 +29,7 @@ def checked_axes(ax: object) -> Axes:
     Raises
     ------
     RequestError
+        If they are not matplotlib axes.
     """
     from matplotlib.axes import Axes
 
@@ -38,12 +39,12 @@ def checked_axes(ax: object) -> Axes:
 
 
 def row_axes(rows: float, ax: object = None) -> Axes:
-    """Return the axes to draw on: those that were passed, or new ones with room for so many rows.
+    """Return the axes to draw on: the given ones, or new ones with room for ``rows`` lines.
 
     Raises
     ------
     RequestError
-        When something else was passed.
+        If something else is given.
     """
     if ax is not None:
         return checked_axes(ax)
@@ -59,7 +60,7 @@ def formula_free(text: str) -> str:
 
 
 def name_rows(ax: Axes, labels: Sequence[str], told: Sequence[bool]) -> None:
-    """Write the groups' names beside their rows, the first on top, in grey where there is no estimate."""
+    """Write the groups' names beside their lines, the first on top, grey if ``told`` is false."""
     ax.set_yticks(range(len(labels)), labels)
     for tick, known in zip(ax.get_yticklabels(), told, strict=True):
         if not known:
@@ -70,7 +71,7 @@ def name_rows(ax: Axes, labels: Sequence[str], told: Sequence[bool]) -> None:
 def finished(
     ax: Axes, result: Answer | Decision | Discovery | Explanation | Inference | Question
 ) -> Axes:
-    """Take away what frames nothing, and put the stamps of a result above it."""
+    """Remove needless spines and ticks, and write the stamps of a result above the axes."""
     ax.spines[["left", "right", "top"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     # long names at the left leave little room above the axes

@@ -1,8 +1,8 @@
-"""Results as HTML: a plain table first, which a short script of its own makes interactive.
+"""Tables of results as HTML, which a short script makes interactive.
 
-The table needs neither scripts nor styles nor the network, so it is what a notebook keeps. Where
-scripts run, ``static/answer.js`` lets the reader pick two groups and ask about them. Text is escaped
-here; colours are plain in the table and follow the page where styles are allowed.
+The tables need no scripts, styles or network, so a notebook can keep them. Where scripts run,
+``static/answer.js`` lets the reader pick two groups and compare them. Text is escaped here; colours
+are plain in the table and follow the page where styles are allowed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from dpnb.estimation.estimates import Estimates
 
 SHORT = 18
-"""Letters that a cell may have to stay on one line."""
+"""Longest text of a cell that stays on one line, in characters."""
 
 
 def info_table_html(info: InfoTable) -> str:
-    """Return a table as a table, its notes below."""
+    """Return a captioned table as HTML, with its notes below."""
     return elements.framed(f'<div class="dpnb-body">{info_table_body(info)}</div>')
 
 
 def info_table_body(info: InfoTable, conditional: bool = False, above: str = "") -> str:
-    """Return a table with its stamps and notes, without styles; ``above`` stands between them."""
+    """Return a table with its stamps and notes, without styles; ``above`` follows the stamps."""
     stamped = elements.stamped(info.stamp, conditional)
     return f"{stamped}{above}{info_table_element(info)}{elements.notes(*info.notes)}"
 
@@ -36,18 +36,18 @@ def info_table_body(info: InfoTable, conditional: bool = False, above: str = "")
 def aggregate_head(
     found: Estimates | Inferred, index: int, sure: str, axis: Scale, *, alone: bool
 ) -> str:
-    """Return the heads of one aggregate's columns: value, interval, and the scale of what is drawn.
+    """Return the heads of one aggregate's columns: value, interval, and the scale of the drawing.
 
     Parameters
     ----------
     found : Estimates or Inferred
     index : int
-        Which of the aggregates it is.
+        Index of the aggregate.
     sure : str
         The confidence as shown.
     axis : Scale
     alone : bool
-        Whether it is the only one, and so has more room.
+        Whether this is the only aggregate, which gets more room.
     """
     start, end, step = axis
     return (
@@ -64,7 +64,7 @@ def aggregate_head(
 def aggregate_cells(
     found: Estimates | Inferred, index: int, row: int, axis: Scale, *, drawn: str, alone: bool
 ) -> str:
-    """Return one group's cells of one aggregate: value, interval, and what is ``drawn`` of it."""
+    """Return one group's cells of one aggregate: value, interval, and drawing (``drawn``)."""
     few = found.estimate[row] is None
     value = f"<i>{found.text(row)}</i>" if few else found.text(row)
     cell = f'<td data-agg="{index}"' + (' class="dpnb-few"' if few else "")
@@ -78,7 +78,7 @@ def aggregate_cells(
 
 
 def info_table_element(info: InfoTable, *, part: bool = False) -> str:
-    """Return the table of a table, without styles; its caption alone where it has no rows."""
+    """Return a captioned table as an HTML table without styles; if empty, only its caption."""
     if not info.rows:
         return elements.strong(info.caption)
     head = "".join(elements.head(name) for name in info.header)
@@ -96,7 +96,7 @@ def info_table_element(info: InfoTable, *, part: bool = False) -> str:
 
 
 def _info_table_cell(tag: str, cell: str) -> str:
-    """Return a cell; a short one stays on one line where there is room."""
+    """Return a cell; a short one stays on one line if there is room."""
     short = ' class="dpnb-short"' if len(cell) <= SHORT else ""
     scope = ' scope="row"' if tag == "th" else ""
     style = "text-align:left" + (";font-weight:normal" if scope else "")

@@ -1,4 +1,4 @@
-"""Intervals drawn with inline styles alone, which survive where scripts and style sheets do not."""
+"""Intervals drawn with inline styles only, which survive where scripts and style sheets do not."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from dpnb.estimation.estimates import Estimates
 
 GREY = "#767676"
-"""Readable on white (4.5:1) and on JupyterLab's dark ground (4.1:1)."""
+"""Readable on white (4.5:1) and on JupyterLab's dark background (4.1:1)."""
 
 Scale: TypeAlias = tuple[float, float, float]
 """Start, end and step."""
 
 
 def scale(found: Estimates | Inferred, rows: tuple[int, ...], *, bounds: bool = False) -> Scale:
-    """Return a scale in round numbers; counts and sums start from 0. Infinite ends are beyond it.
+    """Return a scale in round numbers; for counts and sums it includes 0.
 
-    With ``bounds`` there is also room for intervals without an estimate.
+    Infinite ends are ignored. With ``bounds`` the scale also covers intervals without an estimate.
     """
     told = [row for row in rows if bounds or found.estimate[row] is not None] or list(rows)
     ends = [end for row in told for end in (found.low[row], found.high[row])]
@@ -31,7 +31,7 @@ def scale(found: Estimates | Inferred, rows: tuple[int, ...], *, bounds: bool = 
 
 
 def round_scale(low: float, high: float, steps: int) -> Scale:
-    """Return a scale in round numbers, of about so many steps."""
+    """Return a scale in round numbers with about ``steps`` steps."""
     rough = (high - low) / steps or 1.0
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * power for unit in (1, 2, 5, 10) if unit * power >= rough * (1 - 1e-9))
@@ -40,7 +40,7 @@ def round_scale(low: float, high: float, steps: int) -> Scale:
 
 
 def interval_marks(found: Estimates | Inferred, row: int, axis: Scale) -> str:
-    """Return an interval with its estimate as a dot, in inline styles alone."""
+    """Return an interval with its estimate as a dot, in inline styles; '' without an estimate."""
     value = found.estimate[row]
     if value is None:
         return ""
@@ -62,7 +62,7 @@ def interval_marks(found: Estimates | Inferred, row: int, axis: Scale) -> str:
 
 
 def bar_mark(low: float, high: float, axis: Scale, *, opened: bool) -> str:
-    """Return an interval as a bar, in inline styles alone; hollow when it tells nothing."""
+    """Return an interval as a bar, in inline styles only; hollow if ``opened``."""
     start, end, _ = axis
     left, right = (100 * (min(max(x, start), end) - start) / (end - start) for x in (low, high))
     box = "display:inline-block;vertical-align:middle"
@@ -75,7 +75,7 @@ def bar_mark(low: float, high: float, axis: Scale, *, opened: bool) -> str:
 
 
 def difference_mark(low: float, high: float) -> str:
-    """Return the interval of a difference on a line with 0 in its middle; hollow when it holds 0.
+    """Return a difference's interval on a line with 0 in the middle; hollow if it contains 0.
 
     An infinite end reaches the end of the line.
     """

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 MAX_ROWS = 40
-"""Rows shown before the rest is only counted; ``to_frame`` has them all."""
+"""Most table lines shown; the rest is only counted, and ``to_frame`` has them all."""
 NOT_PRIVATE = STAMPS["test"]
 EXACT = "Exact values: as secret as the data."
-"""Stands on what the owner of a sensitive table asked to see."""
+"""Stamp of exact values that the owner of a sensitive table asked to see."""
 CONDITIONAL = f"DATA-DEPENDENT: {PICKED}."
 
 _MOST_WIDTH = 160
-"""Letters in a line of a table."""
+"""Longest table line, in characters."""
 _LEAST_WIDTH = 20
 
 
 def stamps(stamp: Stamp, conditional: bool) -> list[str]:
-    """Return what stands in strong lines at the top of a result, the same in every rendering."""
+    """Return the stamps at the top of a result, the same in every rendering."""
     marks = (STAMPS[stamp], CONDITIONAL if conditional else "")
     return [mark for mark in marks if mark]
 
@@ -39,7 +39,7 @@ def stamps(stamp: Stamp, conditional: bool) -> list[str]:
 def group_cells(
     result: Answer | Inference, found: Sequence[Estimates] | Sequence[Inferred], sure: str
 ) -> tuple[list[str], list[list[str]]]:
-    """Return header and shown rows of values by group as texts, each with its interval."""
+    """Return the header and the shown lines of values by group as texts, with their intervals."""
     header = list(result.keys)
     for one in found:
         header += [one.alias, f"{sure} interval"]
@@ -53,7 +53,7 @@ def group_cells(
 
 
 def aligned(header: list[str], rows: list[list[str]], left: Container[int]) -> list[str]:
-    """Return the lines of a table in columns; those in ``left`` start at the left."""
+    """Return the lines of a table in columns; columns in ``left`` are left-aligned."""
     lines = [[printable(cell) for cell in line] for line in [header, *rows]]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     return [
@@ -66,14 +66,14 @@ def aligned(header: list[str], rows: list[list[str]], left: Container[int]) -> l
 
 
 def markdown_table(header: list[str], rows: list[list[str]], left: Container[int]) -> str:
-    """Return a table in Markdown; columns in ``left`` start at the left."""
+    """Return a table in Markdown; columns in ``left`` are left-aligned."""
     rule = [":--" if i in left else "--:" for i in range(len(header))]
     lines = [[markdown(cell) for cell in line] for line in [header, *rows]]
     return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])
 
 
 def markdown(value: str) -> str:
-    """Return a text as Markdown that reads as that text."""
+    """Return a text escaped for Markdown."""
     escaped = printable(value).replace("&", "&amp;").replace("<", "&lt;")
     for character in "\\`*_[]|$!#":
         escaped = escaped.replace(character, "\\" + character)
@@ -81,12 +81,12 @@ def markdown(value: str) -> str:
 
 
 def strong(value: str) -> str:
-    """Return a text as strong Markdown."""
+    """Return a text as bold Markdown."""
     return f"**{markdown(value)}**"
 
 
 def info_table_text(info: InfoTable) -> str:
-    """Return a table for a terminal."""
+    """Return a captioned table for a terminal."""
     above = [f"{stamp}\n" for stamp in stamps(info.stamp, False)]
     lines = [*above, printable(info.caption)]
     if info.rows:
@@ -100,7 +100,7 @@ def info_table_text(info: InfoTable) -> str:
 
 
 def _narrowed(header: list[str], rows: list[list[str]]) -> list[list[str]]:
-    """Return rows with the widest column cut, so that no other one is pushed over the edge."""
+    """Return lines with the widest column cut, so that the others fit into the line."""
     widths = [max(len(printable(line[i])) for line in [header, *rows]) for i in range(len(header))]
     over = sum(widths) + 2 * (len(widths) - 1) - _MOST_WIDTH
     if over <= 0:

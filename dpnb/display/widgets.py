@@ -1,4 +1,4 @@
-"""Live results as widgets, and what a cell displays."""
+"""Live results as widgets, and the display of results in a notebook cell."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def display_result(result: Result, mode: str = "auto") -> None:
     Parameters
     ----------
     result : Result
-        With a live widget: an answer, decision, explanation or inference.
+        A result with a live widget: an answer, decision, explanation or inference.
     mode : {'auto', 'static', 'widget'}
-        'static' displays the record: text, and HTML that scripts make interactive. 'widget'
-        displays the live widget in a second output; the record, folded while the widget lives, is
-        what stays when it is gone. 'auto' is 'widget' where a person runs the cell in a front end,
-        'static' in batch runs and terminals.
+        'static' displays text, and HTML that scripts make interactive. 'widget' adds the live
+        widget in a second output; the HTML is folded while the widget is alive, and stays when it
+        is gone. 'auto' is 'widget' if a person runs the cell in a front end, and 'static' in batch
+        runs and terminals.
 
     Raises
     ------
@@ -44,17 +44,17 @@ def display_result(result: Result, mode: str = "auto") -> None:
     widget = card.widget(result, token) if live else None
     display({"text/plain": repr(result), "text/html": html}, raw=True)
     if widget is not None:
-        # An output that holds a widget shows nothing else once the widget is gone, so the record has
-        # its own; the empty text keeps this one empty where widgets are not shown.
+        # An output with a widget shows nothing once the widget is gone, so the static HTML has an
+        # output of its own. The empty text keeps this one empty where widgets are not shown.
         view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
         display({_VIEW: view, "text/plain": ""}, raw=True)
 
 
 def is_live(mode: str) -> bool:
-    """Return whether a cell run now with this mode displays a widget.
+    """Return whether a cell that runs now with this mode displays a widget.
 
-    In mode 'auto' it does when the cell was sent by a notebook editor: JupyterLab, Notebook and VS
-    Code name the cell in the request's metadata, nbclient does not.
+    In mode 'auto' it does if a notebook editor sent the cell: JupyterLab, Notebook and VS Code name
+    the cell in the request's metadata, nbclient does not.
     """
     if mode not in ("auto", "static", "widget"):
         raise RequestError(

@@ -1,1 +1,1 @@
-"""Where exact integer vectors are computed; nothing here leaves the curator."""
+"""Engines compute exact integer vectors; nothing here leaves the curator."""

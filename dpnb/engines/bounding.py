@@ -1,10 +1,11 @@
-"""Which rows of an id are kept, and in which groups it is counted: orders that are secret and repeatable.
+"""Secret, repeatable orders: which rows of an id are kept, and in which groups it is counted.
 
-The order of an id's rows depends on these rows and the ledger's secret alone, so a person who comes or goes
-changes nothing about the others, and the kept table is the same each time. It is written in whole-number
-arithmetic that every engine does alike: a row's codes are mixed by a secret linear form modulo a prime, and
-multiplied by a mix of the id, so that different people keep different rows. Privacy rests on the bound, not
-on the secret: at most ``max_rows`` rows of an id are kept, whatever the order.
+The order of an id's rows depends only on these rows and the ledger's secret. Adding or removing a
+person changes nothing for the others, and the kept table is the same each time. The order uses
+whole-number arithmetic that gives the same result in every engine: a secret linear form mixes a
+row's codes modulo a prime, and the result is multiplied by a mix of the id, so that different
+people keep different rows. Privacy rests on the bound, not on the secret: at most ``max_rows`` rows
+of an id are kept, whatever the order.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from dpnb.schema.columns import Category, Date, Kind, Real
 
 PRIME = 2**31 - 1
-"""Products of two mixes fit 64 bits."""
+"""The product of two mixes fits in 64 bits."""
 _SECOND = 2**31 - 19
 _COEFFICIENT = 2**26
 _TERMS = 32
-"""So many products of a coefficient and a term add up to less than 2**63."""
+"""The sum of this many products of a coefficient and a term is below 2**63."""
 
 
 def coefficient(key: bytes, name: str) -> int:
@@ -29,9 +30,9 @@ def coefficient(key: bytes, name: str) -> int:
 
 
 def _terms(kind: Kind, column: str) -> list[str]:
-    """Return whole numbers from 0 to below 2**36 that tell the codes of a column apart.
+    """Return the SQL of whole numbers from 0 to below 2**36 that distinguish the codes of a column.
 
-    Values of a Real are told apart down to 2**-60 of its bounds.
+    Values of a Real are distinguished down to 2**-60 of its bounds.
     """
     whole = f"CAST({column} AS BIGINT)"
     if isinstance(kind, Real):
@@ -39,7 +40,7 @@ def _terms(kind: Kind, column: str) -> list[str]:
         exponent = 30 - math.frexp(largest)[1]
         scaled = f"({column} * CAST('{2.0**exponent!r}' AS DOUBLE))"
         if exponent < 0:
-            # some engines fail where a product is too small for a float; elsewhere it is 0
+            # some engines raise an error if a product underflows; in the others it is 0
             small = f"abs({column}) <= CAST('{2.0 ** (-1075 - exponent)!r}' AS DOUBLE)"
             scaled = f"(CASE WHEN {small} THEN CAST('0.0' AS DOUBLE) ELSE {scaled} END)"
         high = f"CAST(FLOOR({scaled}) AS BIGINT)"
@@ -52,7 +53,7 @@ def _terms(kind: Kind, column: str) -> list[str]:
     least, most = int(scale.low), int(scale.high)
     if isinstance(kind, Date) or most - least < 2**35:
         return [f"COALESCE({whole} - ({least}), {most - least + 1})"]
-    # residues by two primes tell all whole numbers of a column apart
+    # residues modulo two primes distinguish all whole numbers of a column
     return [f"COALESCE({whole} % {prime} + {prime}, {2**33})" for prime in (PRIME, _SECOND)]
 
 
@@ -68,20 +69,20 @@ def _linear(terms: Sequence[str], key: bytes, name: str) -> str:
 
 
 def mix_of_id(number: str, key: bytes, name: str) -> str:
-    """Return the SQL of the mix of an id, which is ``number``, any BIGINT that is not missing."""
-    # a remainder has the sign of the number
+    """Return the SQL that mixes an id; ``number`` is the SQL of a BIGINT that is not missing."""
+    # the remainder of a negative number is negative
     return _linear([f"({number} % {PRIME} + {PRIME})"], key, f"{name} id")
 
 
 def order_of_rows(
     columns: Mapping[str, Kind], number: str, key: bytes, texts: Sequence[str] = ()
 ) -> str:
-    """Return the SQL of a row's place within its id: smaller ones are kept first.
+    """Return the SQL of a row's position within its id: smaller ones are kept first.
 
     Parameters
     ----------
     columns : mapping of str to Kind
-        SQL names of the columns of codes, with their kinds. Rows of equal place are told apart by these.
+        SQL names of the columns of codes, with their kinds. They also break ties between positions.
     number : str
         SQL of the id as a whole number.
     texts : sequence of str
@@ -93,8 +94,8 @@ def order_of_rows(
 
 
 def order_of_cells(cell: str, number: str, key: bytes) -> str:
-    """Return the SQL of a group's place within an id: it is counted in the first ``max_groups``.
+    """Return the SQL of a group's position within an id, which counts in its first ``max_groups``.
 
-    ``cell`` is the SQL of the number of a group.
+    ``cell`` is the SQL of the group's number.
     """
     return f"({mix_of_id(number, key, 'cell')} * {_linear([cell], key, 'cell')}) % {PRIME}"

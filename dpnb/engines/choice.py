@@ -1,4 +1,4 @@
-"""Which engine holds a table's rows: its source tells."""
+"""Choice of the engine for a table, by the type of its source."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dpnb.schema.table import Table, is_database, is_spark
 
 
 def engine_of(table: Table) -> Engine:
-    """Return the engine of a table, with its rows.
+    """Return an engine that holds the rows of a table.
 
     Raises
     ------
     SchemaError
-        When a package is missing, or the source does not fit the schema.
+        If a package is missing, or the source does not fit the schema.
     """
     if is_database(table.source):
         try:

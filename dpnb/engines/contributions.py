@@ -1,4 +1,4 @@
-"""How much single rows, or ids, add to some measures: what disclosure risk is computed from."""
+"""How much single rows or ids contribute to measures; disclosure risk is computed from this."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from dpnb.views.measures import Measure
 Vector: TypeAlias = npt.NDArray[np.int64]
 
 FINE = 2**30
-"""Steps of the largest possible norm to which what an id adds is rounded upward."""
+"""An id's contribution is rounded up to a multiple of 1 / FINE of the part's sensitivity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One measure over the declared cells of ``keys``, of the rows that satisfy ``where``.
+    """One measure in the declared groups of ``keys``, over the rows that satisfy ``where``.
 
-    ``weight`` is its share of the score, ``norm`` the most that one id can add, in ticks; 0 for rows.
+    ``weight`` is its share of the score. ``norm`` is the most that one id can add, in ticks; 0 for
+    rows.
     """
 
     measure: Measure
@@ -32,31 +33,31 @@ class Part:
 
     @property
     def sensitivity(self) -> float:
-        """The most that can be added, in ticks."""
+        """The most that one row or id can add, in ticks."""
         return self.norm or float(self.measure.sensitivity)
 
 
 @dataclass(frozen=True, slots=True)
 class ContributionScan:
-    """One look at every row.
+    """A scan of the contributions of every row or id.
 
     Parameters
     ----------
     parts : tuple of Part
-        A row adds to a part's measure what it does when it satisfies the condition and lies in a
-        cell; else 0.
+        A row contributes to a part's measure if it satisfies the condition and lies in a group;
+        otherwise its contribution is 0.
     by : tuple of str
-        Columns with declared cells by which rows are told apart, beside what they add.
+        Columns with declared groups that distinguish rows in addition to their contributions.
     steps : int
-        With 0 the numbers are what a row adds to each part, in ticks. Otherwise there is one number:
-        the row's score in ``steps`` steps, rounded upward. The score is a weighted mean over the
-        parts of size / sensitivity, with ``squared`` the root of the weighted mean of its squares.
-        It depends on that one row alone, so a table of counts changes in one place, by 1, when a
-        row comes or goes.
+        With 0 the numbers are a row's contributions to each part, in ticks. Otherwise there is one
+        number: the row's score in ``steps`` increments, rounded upward. The score is a weighted
+        mean over the parts of size / sensitivity; with ``squared`` it is the root of the weighted
+        mean of the squares. It depends on that row alone, so adding or removing a row changes one
+        entry of a table of counts by 1.
     squared : bool
     ids : bool
-        What is told apart are ids with all their rows, not rows. What an id adds to a part is the norm
-        over the cells, L2 with ``squared``, else L1, in FINE steps of the part's sensitivity.
+        Distinguish ids with all their rows instead of rows. An id's contribution to a part is its
+        norm over the groups, L2 with ``squared``, else L1, in units of sensitivity / FINE.
     """
 
     parts: tuple[Part, ...]
@@ -67,7 +68,7 @@ class ContributionScan:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns in use."""
+        """The columns that the scan uses."""
         used = frozenset(self.by)
         for part in self.parts:
             used |= part.where.columns.union(part.keys)
@@ -77,13 +78,13 @@ class ContributionScan:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Contributions:
-    """The different rows of numbers that occur, with how many table rows have them. Private.
+    """The different contributions, and how many table rows or ids have each. Private.
 
     Attributes
     ----------
     cells : int64 array, shape (u,)
-        Number of the cell of ``by``, the last column fastest; -1 without one.
-    numbers : int64 array, shape (u, parts) or, of scores, (u, 1)
+        Number of the group of ``by``, the last column fastest; -1 if there is none.
+    numbers : int64 array, shape (u, parts), or (u, 1) for scores
     counts : int64 array, shape (u,)
     """
 

@@ -1,4 +1,4 @@
-"""Values that DuckDB cannot decode are missing: one of them would make it fail at all rows."""
+"""Treat values that DuckDB cannot decode as missing: one of them would fail a scan of all rows."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 _FALLIBLE = {"VARCHAR", "TIMESTAMP"}
-"""DuckDB's types of which a Parquet file can hold values that are none: bytes, or milliseconds."""
+"""DuckDB types for which a Parquet file can hold invalid values: bytes, or milliseconds."""
 _PIECE = 65_536
 _MICROSECONDS = {"s": 10**6, "ms": 1000, "us": 1}
 
 
 def undecodable(connection: Any, relation: str, types: Mapping[str, str]) -> list[str]:
-    """Return the columns of a Parquet file, by their SQL names, of which DuckDB cannot decode all values."""
-    # a file's statistics tell the greatest value, and a text's length, without decoding any
+    """Return the columns of a Parquet file with values that DuckDB cannot decode, by SQL name."""
+    # hash forces decoding: a file's statistics give the maximum and a text's length without it
     probes = {name: f"MAX(hash({name}))" for name, held in types.items() if held in _FALLIBLE}
     if not probes or _runs(connection, f"SELECT {', '.join(probes.values())} FROM {relation}"):
         return []
@@ -26,7 +26,7 @@ def undecodable(connection: Any, relation: str, types: Mapping[str, str]) -> lis
 
 
 def _runs(connection: Any, statement: str) -> bool:
-    """Return whether no value of a file makes a statement fail; other failures are raised."""
+    """Return whether a statement runs on all values of a file; raise failures of other kinds."""
     import duckdb
 
     with connection.cursor() as cursor:
@@ -38,14 +38,14 @@ def _runs(connection: Any, statement: str) -> bool:
 
 
 def decoded(path: Path, types: Mapping[str, str]) -> Any:
-    """Return columns of a Parquet file as an arrow table; what DuckDB cannot decode is missing.
+    """Read columns of a Parquet file as an arrow table; what DuckDB cannot decode is missing.
 
-    Every other value is what DuckDB reads of it, whatever arrow takes the column for.
+    Every other value is the one that DuckDB reads, whatever type arrow gives the column.
 
     Parameters
     ----------
     types : mapping
-        From the columns' names to their types in DuckDB.
+        DuckDB type of each column, by name.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -63,7 +63,7 @@ def decoded(path: Path, types: Mapping[str, str]) -> Any:
 
 
 def _in_range(column: Any) -> Any:
-    """Return times as microseconds, as DuckDB does; those that do not fit are missing."""
+    """Return times in microseconds, as DuckDB does; those that do not fit are missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -75,7 +75,7 @@ def _in_range(column: Any) -> Any:
 
 
 def readable(column: Any) -> Any:
-    """Return an arrow column that DuckDB can take; if texts are not UTF-8, with those missing."""
+    """Convert an arrow column for DuckDB; texts that are not UTF-8 become missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -91,7 +91,7 @@ def readable(column: Any) -> Any:
 
 
 def _texts(column: Any) -> Any:
-    """Return texts, or the bytes of texts; those that are not UTF-8 are missing."""
+    """Return texts, given as texts or bytes; those that are not UTF-8 become missing."""
     import pyarrow as pa
 
     if isinstance(column.type, pa.BaseExtensionType):
@@ -121,7 +121,7 @@ def _is_valid(column: Any) -> bool:
 
 
 def _pieces(column: Any) -> Iterator[Any]:
-    """Return a column of bytes as texts, piece by piece: few of them hold a value that is none."""
+    """Yield a column of bytes as texts, in pieces: few of them hold invalid values."""
     import pyarrow as pa
 
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]

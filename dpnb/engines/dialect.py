@@ -28,7 +28,7 @@ def literal(code: Code) -> str:
 
 
 def clamp(value: str, low: str, high: str) -> str:
-    """Return the SQL of a value within bounds; NULL stays NULL, and NaN is above all."""
+    """Return the SQL that clamps a value; NULL stays NULL, and NaN counts as above all numbers."""
     # CASE, not LEAST and GREATEST: those turn NULL into a bound
     return (
         f"CASE WHEN {value} < {low} THEN {low} WHEN {value} > {high} THEN {high} ELSE {value} END"
@@ -36,7 +36,7 @@ def clamp(value: str, low: str, high: str) -> str:
 
 
 def smallest_integer(low: int, high: int) -> str:
-    """Return the narrowest type of whole numbers that holds both ends."""
+    """Return the narrowest integer type that holds both ends."""
     for name, bits in (("TINYINT", 7), ("SMALLINT", 15), ("INTEGER", 31)):
         if -(2**bits) <= low and high < 2**bits:
             return name
@@ -46,7 +46,8 @@ def smallest_integer(low: int, high: int) -> str:
 def _whole_ticks(measure: Sum, value: str) -> str:
     """Return the SQL of the ticks of a whole number.
 
-    The whole part of the shift is taken off first: a large number times the scale could leave 64 bits.
+    It subtracts the whole part of the shift first: a large number times the scale could exceed 64
+    bits.
     """
     scale, whole = int(1 / measure.step), math.floor(measure.shift)
     rest = int((measure.shift - whole) * scale)
@@ -55,9 +56,9 @@ def _whole_ticks(measure: Sum, value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """What one statement measures: cells of the keys, aggregates, and what they add up to.
+    """What one statement measures: the groups of its keys, its aggregates, and their weights.
 
-    ``plans`` holds, for the measure at each of ``places``, pairs of an aggregate and its weight.
+    ``plans`` holds (aggregate, weight) pairs for the measure at each of ``places``.
     """
 
     cells: tuple[str, ...]
@@ -72,11 +73,11 @@ class Measuring:
 
     @property
     def adds_up(self) -> bool:
-        """Whether the aggregates of parts of a group add up to those of the group."""
+        """Whether the aggregates of the parts of a group add up to those of the group."""
         return not any("DISTINCT" in sql for sql in self.aggregates)
 
     def fill(self, vectors: Sequence[list[int]], rows: Iterable[Sequence[Any]]) -> None:
-        """Write the rows of the statement, cells first, into the vectors of the measures."""
+        """Write the statement's rows, which begin with group numbers, into the vectors."""
         aggregates, keys = self.aggregates, len(self.cells)
         for row in rows:
             cell = 0
@@ -93,24 +94,24 @@ class Measuring:
 
 
 def present(columns: Iterable[str]) -> str:
-    """Return the SQL of whether nothing is missing in any of some columns."""
+    """Return the SQL that tests that no value of some columns is missing."""
     return " AND ".join(f"{column} IS NOT NULL" for column in columns) or "TRUE"
 
 
 class Dialect:
-    """The SQL of one schema's columns, which are called c0, c1, ... in declared order.
+    """The SQL for one schema's columns, which are called c0, c1, ... in declared order.
 
-    The id of a row's privacy unit is called u, the relation of all rows ``rows``.
+    The id of a row's privacy unit is called u, and the relation of all rows ``rows``.
     """
 
     WIDE = "HUGEINT"
-    """A type of whole numbers that holds the squares of sums."""
+    """An integer type that holds the squares of sums."""
     SUMMED_BY_MEAN = 2**50
-    """Sums of columns that are always smaller are the mean times how many values there are, rounded.
+    """Column sums that always stay smaller are computed as mean times count, rounded.
 
-    DuckDB adds up whole numbers in 128 bits, but for a mean in 64 bits, or in doubles, in half the time.
-    Doubles below 2**53 add up exactly where they are whole. The mean and the product are rounded once each,
-    so a sum S below 2**50 is off by less than S 2**-52, a quarter.
+    DuckDB sums whole numbers in 128 bits, but averages them in 64 bits or in doubles, in half the time.
+    Whole doubles below 2**53 add up exactly. The mean and the product are each rounded once, so for a sum
+    S below 2**50 the product is off by less than S 2**-52, a quarter.
     """
     most_rows = 2**40
     """An upper bound on the number of rows; an engine that knows a smaller one sets it."""
@@ -122,11 +123,11 @@ class Dialect:
         self._joins: list[tuple[Join, str]] = []
 
     def column(self, name: str) -> str:
-        """Return the name of a column of codes."""
+        """Return the SQL name of a column of codes."""
         return self._places[name]
 
     def join(self, join: Join, looked_up: str) -> None:
-        """Make known what is looked up in a relation of codes, whose key is called k.
+        """Register a relation of codes to look up, whose key is called k.
 
         Its columns of the other table are called c0, c1, ... in their declared order.
         """
@@ -139,14 +140,15 @@ class Dialect:
             self._places[name] = f"j{number}_{i}"
 
     def needed(self, table: Table) -> dict[str, str]:
-        """Return the names in SQL of what no row of the table lacks: of declared columns, and the id."""
+        """Return the SQL names of the columns that every row must have, and of the id under ""."""
         found = {name: self.column(name) for name in table.needed}
         return found if table.unit is None else {**found, "": "u"}
 
     def measured(self, scan: Scan, groups: int, key: bytes, *, text: bool) -> str:
         """Return the relation, with WHERE, of the rows that a scan measures.
 
-        Of each id those in its first ``groups`` groups; 0 takes all.
+        These are the rows in the first ``groups`` groups of each id, or all rows if ``groups`` is
+        0.
         """
         rows = self.relation(scan.columns)
         if groups:
@@ -154,26 +156,26 @@ class Dialect:
         return rows if scan.where == EVERY else f"{rows} WHERE {self.predicate(scan.where)}"
 
     def grouped(self, made: Measuring, rows: str) -> str:
-        """Return the statement of the aggregates of each group of a relation, with WHERE."""
+        """Return the statement with the aggregates of each group of a relation, with WHERE."""
         group = f" GROUP BY {', '.join(made.cells)}" if made.cells else ""
         return f"SELECT {', '.join([*made.cells, *made.aggregates])} FROM {rows}{group}"
 
     def by_text(
         self, texts: Mapping[str, tuple[str, str]], keys: Sequence[str], made: Measuring, rows: str
     ) -> str:
-        """Return a statement that looks up a text once for each group of equal ones, not for each row.
+        """Return a statement that looks up each different text once instead of once per row.
 
-        A column of mostly different undeclared texts makes it slower, as each of them is a group.
+        It is slower for a column of mostly different undeclared texts, as each of them is a group.
 
         Parameters
         ----------
         texts : mapping of str to tuple of str
-            Columns whose rows hold texts: the name of the text, and the SQL of its code in terms of it.
+            For each column of texts, the name of the text and the SQL of its code.
         rows : str
             The relation, with WHERE.
         """
         found = [texts.get(name, (cell, "")) for name, cell in zip(keys, made.cells, strict=True)]
-        # the code of a text is written in terms of its own name
+        # the SQL of a text's code refers to the text by its own name
         names = [value if code else f"k{i}" for i, (value, code) in enumerate(found)]
         groups = [value for value, _ in found]
         sums = [f"t{i}" for i in range(len(made.aggregates))]
@@ -194,12 +196,12 @@ class Dialect:
         )
 
     def repeated(self, key: str) -> str:
-        """Return the statement that finds a value of a key in several rows."""
+        """Return the statement that finds a value of a key that several rows have."""
         column = self.column(key)
         return f"SELECT {column} FROM {self._rows} GROUP BY {column} HAVING COUNT(*) > 1 LIMIT 1"
 
     def relation(self, columns: Collection[str]) -> str:
-        """Return the relation of all rows with what is looked up for them, as far as columns are used."""
+        """Return the relation of all rows, joined with the tables that ``columns`` look up."""
         joined = ""
         for number, (join, looked_up) in enumerate(self._joins):
             used = [i for i, name in enumerate(join.columns) if name in columns]
@@ -207,7 +209,7 @@ class Dialect:
                 continue
             names = [f"k AS j{number}_k"]
             for i in used:
-                # the first one only says that a row was found
+                # the first column only says whether a row was found
                 code = f"c{i - 1}" if i else "0"
                 names.append(f"{code} AS j{number}_{i}")
             key = "u" if join.ids else self.column(join.column)
@@ -237,7 +239,7 @@ class Dialect:
         return f"({word.join(self.predicate(part) for part in predicate.parts)})"
 
     def cell(self, name: str) -> tuple[str, int]:
-        """Return the SQL of a column's cell number, and the number of cells."""
+        """Return the SQL of a column's group number, and the number of groups."""
         kind, column = self._schema[name], self.column(name)
         cells = kind.cells()
         if isinstance(kind, Category):
@@ -252,14 +254,14 @@ class Dialect:
         return f"CASE {cases} END", len(cells)
 
     def measuring(self, scan: Scan, places: Sequence[int]) -> Measuring:
-        """Return how some measures of a scan are measured together."""
+        """Return how to measure some measures of a scan in one statement."""
         keys = [self.cell(name) for name in scan.keys]
         plans = [self.terms(*scan.measures[place]) for place in places]
         cells, sizes = (tuple(part) for part in zip(*keys, strict=True)) if keys else ((), ())
         return Measuring(cells, sizes, places, plans)
 
     def histograms(self, views: Sequence[Sequence[Axis]]) -> str:
-        """Return the statement that counts the rows in the joint cells of several lists of axes."""
+        """Return the statement that counts the rows in the joint bins of several lists of axes."""
         rows = self.relation({axis.column for axes in views for axis in axes})
         branches = []
         for number, axes in enumerate(views):
@@ -274,7 +276,7 @@ class Dialect:
         return " UNION ALL ".join(branches)
 
     def place(self, axis: Axis) -> str:
-        """Return the SQL of the number of a row's cell on an axis; never NULL."""
+        """Return the SQL of a row's bin number on an axis; never NULL."""
         column, last = self.column(axis.column), len(axis.cells)
         if all(low == high for low, high in axis.cells):
             number = f"CAST({column} AS BIGINT) - ({literal(axis.cells[0][0])})"
@@ -312,7 +314,7 @@ class Dialect:
         scale = int(1 / measure.step)
         offset = int(measure.shift / measure.step)
         if measure.largest > MAX_SUMMED:
-            # sums of the values themselves could leave 64 bits; those of their ticks cannot
+            # sums of the values themselves could exceed 64 bits; sums of their ticks cannot
             return [(f"CAST(SUM({given(_whole_ticks(measure, value))}) AS BIGINT)", 1)]
         summed = f"CAST(SUM({given(value)}) AS BIGINT)"
         if self._is_summed_by_mean(measure, measure.largest):
@@ -335,7 +337,7 @@ class Dialect:
         return self._by_mean(f"CAST({value} IS NOT NULL AS TINYINT)", "COUNT(*)")
 
     def _is_complete(self, value: Value) -> bool:
-        """Whether a value is a column of which no row of the table lacks any."""
+        """Return whether a value is a column without missing values in any row of the table."""
         return isinstance(value, Column) and value.name in self._schema.complete
 
     def _rounded_ticks(self, measure: Sum, value: str) -> str:
@@ -344,13 +346,13 @@ class Dialect:
         ticks = f"{self.over(shifted, literal(float(measure.step)))} + 0.5::DOUBLE"
         if isinstance(measure.value, Column):
             return f"FLOOR({ticks})"
-        # float arithmetic may end outside the bounds of the exact value, and far outside when large
-        # numbers cancel; the sensitivity rests on these ends. Clamped first: FLOOR can overflow
+        # float arithmetic can leave the bounds of the exact value, and by far when large numbers
+        # cancel; the sensitivity rests on these bounds. Clamp first: FLOOR can overflow
         ends = literal(float(measure.least)), literal(float(measure.greatest))
         return f"FLOOR({clamp(ticks, *ends)})"
 
     def value(self, value: Value) -> str:
-        """Return the SQL of a value: BIGINT where it is integral and no bare column, else DOUBLE."""
+        """Return the SQL of a value: BIGINT if integral and not a bare column, else DOUBLE."""
         if isinstance(value, Column):
             return self.column(value.name)
         if isinstance(value, Number):
@@ -379,15 +381,15 @@ class Dialect:
         return f"CAST({'NULL' if value is None else self.value(value)} AS {kind})"
 
     def times(self, left: str, right: str) -> str:
-        """Return the SQL of a product of floats, which is 0 where it is too small for one."""
+        """Return the SQL of a product of floats, which is 0 on underflow."""
         return f"{left} * {right}"
 
     def over(self, left: str, right: str) -> str:
-        """Return the SQL of a float divided by a public one; 0 where the quotient is too small."""
+        """Return the SQL of a float divided by a public one, which is 0 on underflow."""
         return f"{left} / {right}"
 
     def id_number(self, *, text: bool) -> str:
-        """Return the SQL of a whole number that stands for an id; equal ones do no harm."""
+        """Return the SQL of a whole number that stands for an id; collisions do no harm."""
         return self.text_number("u") if text else "u"
 
     def text_number(self, column: str) -> str:
@@ -395,14 +397,15 @@ class Dialect:
         return f"CAST('0x' || substr(md5({column}), 1, 12) AS BIGINT)"
 
     def texts(self) -> list[str]:
-        """Return the names of the columns of texts, whose values are not declared."""
+        """Return the SQL names of the undeclared columns, which hold texts."""
         return [f"t{i}" for i in range(len(self._schema.undeclared))]
 
     def tally(self, column: str, least: int, groups: int, key: bytes, *, text: bool) -> str:
         """Return the statement that counts the rows, or ids, of each text of a column.
 
-        Of texts that have ``least`` of them; then, without a text, the number of all different texts. An id
-        counts for its first ``groups`` texts, by its own secret order; 0 counts rows.
+        It returns texts with a count of at least ``least``, then a NULL text with the number of all
+        different texts. An id counts for its first ``groups`` texts, in its own secret order; 0
+        counts rows.
         """
         known = f"(SELECT * FROM {self._rows} WHERE {column} IS NOT NULL) AS known"
         counted = f"SELECT {column} AS value, COUNT(*) AS n FROM {known} GROUP BY {column}"
@@ -421,9 +424,9 @@ class Dialect:
     def cut(
         self, keys: Sequence[str], groups: int, key: bytes, *, text: bool, rows: str | None = None
     ) -> str:
-        """Return the rows of each id that lie in its first ``groups`` groups, by its own secret order.
+        """Return the rows in the first ``groups`` groups of each id, in its own secret order.
 
-        Of all rows, or of those of the relation ``rows``.
+        They come from the relation ``rows``, or from all rows.
         """
         cell = "CAST(0 AS BIGINT)"
         for sql, size in map(self.cell, keys):
@@ -436,12 +439,12 @@ class Dialect:
         )
 
     def kept(self, most: int, key: bytes, *, text: bool) -> str:
-        """Return the statement that picks at most ``most`` rows of each id, by its own secret order."""
+        """Return the statement that keeps each id's first ``most`` rows, in its secret order."""
         columns = {self.column(name): kind for name, kind in self._schema.items()}
         texts = [self.text_number(name) for name in self.texts()]
         order = order_of_rows(columns, self.id_number(text=text), key, texts)
         names = ", ".join([*columns, *self.texts(), "u"])
-        # rows of equal place and equal codes are told apart by their texts
+        # codes and then texts break ties between positions
         rest = ", ".join(f"{name} NULLS LAST" for name in [*columns, *self.texts()])
         return (
             f"SELECT {names} FROM (SELECT {names}, row_number() OVER (PARTITION BY u ORDER BY "
@@ -450,7 +453,7 @@ class Dialect:
         )
 
     def in_groups(self, scan: MarginalScan) -> str:
-        """Return the SQL of whether a row is in one of the scan's groups."""
+        """Return the SQL that tests whether a row is in one of the scan's groups."""
         keys = [self.cell(name)[0] for name in scan.keys]
         if len(keys) == 1:
             return f"{keys[0]} IN ({', '.join(str(cell) for (cell,) in scan.groups)})"
@@ -473,7 +476,7 @@ class Dialect:
         return joint
 
     def cell_of(self, names: Sequence[str]) -> str:
-        """Return the SQL of a row's cell number over some columns; -1 where one is missing."""
+        """Return the SQL of a row's group number over some columns; -1 if one is missing."""
         number = "0"
         for name in names:
             cell, size = self.cell(name)
@@ -481,8 +484,8 @@ class Dialect:
         return f"COALESCE(CAST({number} AS BIGINT), -1)"
 
     def contribution(self, part: Part) -> str:
-        """Return the SQL of what one row adds to a measure, in ticks; 0 where it adds nothing."""
-        # bins may leave out some values
+        """Return the SQL of one row's contribution to a measure, in ticks; 0 if there is none."""
+        # declared bins need not cover all values
         present = [f"{self.cell(name)[0]} IS NOT NULL" for name in part.keys]
         test = " AND ".join([self.predicate(part.where), *present])
         measure = part.measure
@@ -499,7 +502,7 @@ class Dialect:
         return f"COALESCE(CASE WHEN {test} THEN CAST({ticks} AS {kind}) END, CAST(0 AS {kind}))"
 
     def score(self, scan: ContributionScan, places: Sequence[str]) -> str:
-        """Return the SQL of a row's score in whole steps, from the columns of what it adds."""
+        """Return the SQL of a row's score in whole increments, from its contributions' columns."""
         terms = []
         for part, place in zip(scan.parts, places, strict=True):
             size = f"(abs(CAST({place} AS DOUBLE)) / {literal(part.sensitivity)})"
@@ -514,7 +517,10 @@ class Dialect:
     def added(
         self, scan: ContributionScan, places: Sequence[str], key: bytes, *, text: bool
     ) -> str:
-        """Return the relation of what rows, or ids, add to the parts of a scan; rows with their ``cell``."""
+        """Return the relation of the contributions of rows or ids to the parts of a scan.
+
+        Each row also has its group number ``cell``, which is -1 for ids.
+        """
         if scan.ids:
             return self._added_by_ids(scan, places, key, text=text)
         added = [
@@ -538,13 +544,13 @@ class Dialect:
             rows = self.relation(scan.columns)
             if groups:
                 rows = self.cut(keys, groups, key, text=text, rows=rows)
-            # an id counts once in a cell, rows add up
+            # in a group an id counts once, but the values of its rows add up
             sums = ", ".join(
                 f"CAST({'MAX' if isinstance(part.measure, Units) else 'SUM'}"
                 f"({self.contribution(part)}) AS {self.WIDE}) AS {place}"
                 for part, place in own
             )
-            # whole numbers: what an id adds must not depend on the order in which they are added up
+            # sum whole numbers: an id's contribution must not depend on the order of addition
             norms = ", ".join(
                 f"sqrt(CAST(SUM({place} * {place}) AS DOUBLE)) AS {place}"
                 if scan.squared
@@ -560,6 +566,9 @@ class Dialect:
         return f"(SELECT CAST(-1 AS BIGINT) AS cell, {listed} FROM {found}) AS added"
 
     def steps(self, part: Part, place: str) -> str:
-        """Return the SQL of what an id adds in FINE steps, rounded upward but for errors of arithmetic."""
+        """Return the SQL of an id's contribution in units of sensitivity / FINE.
+
+        It is rounded up, apart from rounding errors.
+        """
         size = f"{place} / {literal(part.sensitivity)}"
         return f"CAST(ceil({literal(FINE * (1 - 2.0**-40))} * ({size})) AS BIGINT)"

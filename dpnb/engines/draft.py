@@ -1,4 +1,4 @@
-"""A first draft of a table's TOML file, made from the data: for the owner to replace by public knowledge."""
+"""A first draft of a table's TOML file, made from the data; owners replace it by public facts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STAMP = (
 )
 MOST_BINS = 10
 PLAIN_VALUES = 30
-"""Whole numbers that need no bins."""
+"""Whole numbers with at most this range need no bins."""
 _ID = re.compile(r"(^|[_ -])([iI][dD]|uuid|UUID|guid|GUID)$|[a-z0-9]I[dD]$")
 
 
@@ -33,7 +33,7 @@ _PLAIN_LIST = re.compile(r"\[\n((?:    [-+.:\w]+,\n)+)\]")
 
 
 class Draft(str):
-    """The text of a draft, which a notebook shows as lines."""
+    """The text of a draft; a notebook shows its lines."""
 
     __slots__ = ()
 
@@ -42,30 +42,30 @@ class Draft(str):
 
 
 def draft_schema(source: Any, name: str | None = None) -> Draft:
-    """Return a draft of a table's TOML file, to start from.
+    """Draft a table's TOML file to start from.
 
-    It is computed from the data, so it is not private: bounds, values and which columns are complete
-    tell about rows. It is for the owner, who replaces all of it by public knowledge, and must not be
-    shown to analysts. No session makes one, and ``Schema.load`` and ``Table.load`` refuse it until the
-    line ``draft = true`` is deleted.
+    The draft is not private: its bounds, values and complete columns come from the data. It is for
+    the owner, who replaces all of it by public knowledge; do not show it to analysts. Sessions
+    cannot make one. ``Schema.load`` and ``Table.load`` refuse it until the line ``draft = true``
+    is deleted.
 
     Parameters
     ----------
     source : data frame, path or DuckDB relation
         As for ``Table``.
     name : str, optional
-        The table's name; by default that of the file, else "t".
+        The table's name; by default the file's name, else "t".
 
     Returns
     -------
     Draft
-        A str. Whole numbers, real numbers and days have bounds rounded outward and bins; texts are
-        listed up to 50 values. What may be an id is proposed as privacy unit, in comments.
+        A str. Whole numbers, real numbers and days have bins and bounds rounded outward; up to
+        50 texts are listed. Comments propose possible ids as the privacy unit.
 
     Raises
     ------
     SchemaError
-        For a source that a table cannot have, and a CSV file that is not in UTF-8.
+        If a table cannot have this source, or a CSV file is not in UTF-8.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def draft_schema(source: Any, name: str | None = None) -> Draft:
     if path is None:
         parts.append("# The file with the rows, relative to this one; Table.load needs it:\n"
                      '# source = "rows.parquet"\n')  # fmt: skip
-    # whom to protect is the first thing to decide
+    # the privacy unit is the first thing to decide
     parts += map(_unit, filter(_may_be_id, found))
     for one in found:
         if one.name in declared:
@@ -102,7 +102,7 @@ def draft_schema(source: Any, name: str | None = None) -> Draft:
 
 
 def _name_of(source: Any) -> str:
-    """Return a table's name from that of its file."""
+    """Derive a table's name from the name of its file."""
     if not isinstance(source, (str, Path)):
         return "t"
     found = re.sub(r"[^A-Za-z0-9_]+", "_", Path(source).stem).strip("_")[:62]
@@ -110,7 +110,7 @@ def _name_of(source: Any) -> str:
 
 
 def _check_encoding(path: Path) -> None:
-    """Refuse a file of which a table would leave out rows. Only the owner may know that there are any.
+    """Refuse a file if a table would leave out some of its rows; only the owner may learn this.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def _check_encoding(path: Path) -> None:
 def _toml(content: dict[str, Any]) -> str:
     import tomli_w
 
-    # numbers and days on one line, texts on one each
+    # numbers and days on one line, texts on one line each
     return _PLAIN_LIST.sub(
         lambda found: "[" + " ".join(found[1].split())[:-1] + "]",
         tomli_w.dumps(content),
@@ -142,7 +142,7 @@ def _toml(content: dict[str, Any]) -> str:
 
 
 def _declared(one: Summary) -> dict[str, Any] | None:
-    """Return the declaration of a column; None for one that is left out."""
+    """Return the declaration of a column, or None to leave it out."""
     if not one.present or _ID.search(one.name) or one.holds == "other":
         return None
     try:
@@ -152,13 +152,13 @@ def _declared(one: Summary) -> dict[str, Any] | None:
             made = _days(one.low, one.high) if one.holds == "day" else _numbers(one)
         Schema.from_dict({one.name: made})
     except (SchemaError, OverflowError):
-        # values that no declaration holds: too many texts, too large numbers
+        # no declaration fits the values: too many texts, too large numbers
         return None
     return made
 
 
 def step(width: Fraction, most: int = MOST_BINS) -> Fraction:
-    """Return the smallest of 1, 2, 5 times a power of ten of which ``most`` steps span a width.
+    """Return the smallest increment (1, 2 or 5) * 10**k of which ``most`` cover a width.
 
     Examples
     --------
@@ -176,14 +176,14 @@ def step(width: Fraction, most: int = MOST_BINS) -> Fraction:
 
 
 def _numbers(one: Summary) -> dict[str, Any]:
-    """Return bounds rounded outward to whole steps, and bins of one step."""
-    # the decimal that a float names
+    """Return bounds rounded outward to whole increments, and bins one increment wide."""
+    # the decimal number that a float prints as
     low, high = Fraction(str(one.low)), Fraction(str(one.high))
     by = step(high - low)
     whole = one.holds == "whole"
     by = max(by, Fraction(1)) if whole else by
     first, last = math.floor(low / by), math.ceil(high / by)
-    # a column of one value has bounds, too
+    # a column with one value needs bounds, too
     edges = [by * place for place in range(first, max(last, first + 1) + 1)]
     shown = [int(edge) if whole else float(edge) for edge in edges]
     made = {"type": "integer" if whole else "real", "low": shown[0], "high": shown[-1]}
@@ -191,7 +191,7 @@ def _numbers(one: Summary) -> dict[str, Any]:
 
 
 def _days(low: datetime.date, high: datetime.date) -> dict[str, Any]:
-    """Return whole years as bounds; bins are years, or the quarters of one year."""
+    """Return whole years as bounds; bins are years, or the quarters of a single year."""
     first, last = datetime.date(low.year, 1, 1), datetime.date(high.year, 12, 31)
     by = max(int(step(Fraction(high.year - low.year + 1))), 1)
     ends = [datetime.date(year, 12, 31) for year in range(low.year, high.year, by)]
@@ -201,7 +201,7 @@ def _days(low: datetime.date, high: datetime.date) -> dict[str, Any]:
 
 
 def _may_be_id(one: Summary) -> bool:
-    """Return whether a column may say whose row it is: by its name, or by a value for each row."""
+    """Return whether a column can be an id: by its name, or by a different value in each row."""
     if not one.present or one.holds not in ("text", "whole"):
         return False
     alone = one.different == one.rows > PLAIN_VALUES
@@ -209,7 +209,7 @@ def _may_be_id(one: Summary) -> bool:
 
 
 def _named(one: Summary) -> str:
-    """Return a column's name in quotes, on one line whatever it holds."""
+    """Return a column's name in quotes, on one line whatever it contains."""
     return json.dumps(one.name)
 
 
@@ -234,7 +234,7 @@ def _left_out(one: Summary) -> str:
 
 
 def _remark(one: Summary) -> str:
-    """Return what is to be thought of at a column that may be missing."""
+    """Return a comment on a column with missing values, or ""."""
     if one.present == one.rows:
         return ""
     return "# Missing in some rows.\n"

@@ -1,10 +1,12 @@
 """DuckDB in process: private, locked, over the normalised rows of one table.
 
 The normaliser is the public per-row rule: cast, clamp, declared OTHER, NULL. After it every column
-holds codes (see ``dpnb.schema``), and all SQL that runs is written here from the checked tree. Frames and
-CSV files are normalised once, into a table in memory; a Parquet file is read in place by each scan, which
-costs less than keeping it, until an explanation looks at its rows many times, and unless it holds values
-that DuckDB cannot decode. Kept of it is which rows lack nothing. Where ids are protected, the rows that are kept of each id are always a table.
+holds codes (see ``dpnb.schema``), and all SQL that runs is written here from the checked tree.
+Frames and CSV files are normalised once, into a table in memory. A Parquet file is read in place by
+each scan, which costs less than keeping it; the engine stores only which rows have no missing
+values. It loads the file into memory if an explanation reads its rows many times, or if DuckDB
+cannot decode all values. If ids are protected, the kept rows of each id are always a table in
+memory.
 """
 
 from __future__ import annotations
@@ -88,13 +90,13 @@ _GLIMPSE = 20_000
 
 
 def quoted(name: str) -> str:
-    """Return an SQL identifier."""
+    """Quote an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A Parquet file that is read in place, and what tells that it is still the same."""
+    """A Parquet file that is read in place, with the state that shows whether it has changed."""
 
     path: str
     state: tuple[int, int, int] = field(repr=False)
@@ -104,7 +106,7 @@ class _File:
         return cls(str(path), _state(path))
 
     def check(self) -> None:
-        """Refuse what a scan found when the file was changed meanwhile."""
+        """Raise an error if the file has changed since it was opened."""
         try:
             same = _state(Path(self.path)) == self.state
         except OSError:
@@ -129,11 +131,11 @@ def _state(path: Path) -> tuple[int, int, int]:
 
 
 def connected() -> Any:
-    """Return a connection to a DuckDB of its own, in memory."""
+    """Open a separate DuckDB database in memory."""
     import duckdb
 
     def connect() -> Any:
-        # the steps of its progress bar are fractions of the work done, which depend on the data
+        # the progress bar shows fractions of the work done, which depend on the data
         connection = duckdb.connect(":memory:")
         connection.execute("SET enable_progress_bar=false")
         connection.execute(f"SET disabled_optimizers='{_BLIND}'")
@@ -153,7 +155,7 @@ class DuckDBEngine(StatementEngine):
     Raises
     ------
     SchemaError
-        When the file or a declared column is missing, or a column's type cannot hold its kind.
+        If the file or a declared column is missing, or a column's type cannot hold its kind.
     """
 
     def __init__(self, table: Table) -> None:
@@ -245,8 +247,8 @@ class DuckDBEngine(StatementEngine):
             names += [] if table.unit is None else ["u"]
             codes = f"SELECT {listed} FROM {relation}"
             if whole or needed:
-                # which rows lack nothing takes all columns to tell: once, in a byte for each row. Any other way
-                # to leave them out would take longer the more of them there are
+                # finding rows without missing values reads all columns: do it once, and keep a
+                # byte for each row. Any other way takes longer the more rows are left out
                 raw = f"SELECT {listed}, {present(whole)} AS whole FROM {relation}"
                 self._run(f"CREATE TABLE valid AS SELECT whole AND {complete} AS ok FROM ({raw})")
                 self._file.check()
@@ -267,8 +269,9 @@ class DuckDBEngine(StatementEngine):
     ) -> str:
         """Return a relation of a file's columns that DuckDB can read in full.
 
-        Columns of which it cannot decode all values are handed over, and the others read as ever; then
-        the file's rows will be loaded into memory. Nothing else may tell that there are such values.
+        Columns that DuckDB cannot decode in full are decoded here, and the others are read as
+        usual; the rows are then loaded into memory. Nothing else may reveal that there are such
+        values.
         """
         found = {name: types[name] for name in (find_column(name, list(types)) for name in names)}
         in_sql = {quoted(name): held for name, held in found.items()}
@@ -297,13 +300,13 @@ class DuckDBEngine(StatementEngine):
         return "rows"
 
     def _load_rows(self) -> None:
-        """Keep the codes of a file in memory from now on."""
+        """Load the codes of a file into memory for good."""
         with self._loading:
             if self._file is not None:
                 self._keep("SELECT * FROM rows")
 
     def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
-        """Return why the rows of another engine cannot be looked up, and the hint."""
+        """Return why the rows of another engine cannot be looked up, with a hint."""
         if not isinstance(other, DuckDBEngine):
             return (
                 "tables of different engines cannot be joined yet",
@@ -312,7 +315,7 @@ class DuckDBEngine(StatementEngine):
         return unlike(join) if join.ids and self._text_ids != other._text_ids else None
 
     def join(self, other: Engine, join: Join) -> None:
-        """Keep the codes of another engine, by key or by id, to look them up."""
+        """Store the codes of another engine, by key or by id, to look them up."""
         if not isinstance(other, DuckDBEngine):
             raise engine_failure()
         name = f"{'ids' if join.ids else 'keys'}_of_{join.table}"
@@ -322,7 +325,7 @@ class DuckDBEngine(StatementEngine):
         self._sql.join(join, name)
 
     def paired(self, other: Engine, table: Table) -> DuckDBEngine:
-        """Return an engine of the pairs of rows of one id, which are those of ``table``.
+        """Return an engine of the pairs of rows with one id, which are the rows of ``table``.
 
         Its columns are this engine's, then those of the other one.
         """
@@ -344,14 +347,14 @@ class DuckDBEngine(StatementEngine):
         return made
 
     def _codes(self, *, ids: bool) -> Any:
-        """Return all rows, by key or by id, on their way to the engine of another table."""
+        """Return all rows, by key or by id, for the engine of another table."""
         key = "u" if ids else self._sql.column(str(self._lookup_key))
         columns = ", ".join(self._sql.column(name) for name in self._schema)
         statement = f"SELECT {key} AS k, {columns} FROM rows"
         return self._lent(lambda cursor: frame_of(cursor.execute(statement).fetchnumpy()))
 
     def _take(self, name: str, codes: Any) -> None:
-        """Keep the codes of another engine as a table."""
+        """Store the codes of another engine as a table."""
 
         def create(cursor: Any) -> None:
             cursor.register("handed_over", codes)
@@ -363,26 +366,29 @@ class DuckDBEngine(StatementEngine):
         self._lent(create)
 
     def _run(self, statement: str) -> list[Any]:
-        """Return the rows of a statement before the engine is opened."""
+        """Run a statement while the engine is being opened, and return its rows."""
         return guarded(lambda: list(self._connection.execute(statement).fetchall()))
 
     def _grouped(self, scan: Scan, made: Measuring, rows: str) -> str:
         texts = self._texts.keys() & set(scan.keys)
         if texts and made.adds_up and self._sql.relation(scan.columns) == "rows" and self._in_place:
-            # a file has no ids that are cut
+            # a file that is read in place has no ids that are cut
             rows = f"codes{rows.removeprefix('rows')}"
             return self._sql.by_text(self._texts, scan.keys, made, rows)
         return super()._grouped(scan, made, rows)
 
     def marginals(self, scan: MarginalScan) -> Marginals:
-        """Return the tables of several attribute sets, each of which looks at all rows."""
+        """Return the tables of several attribute sets, each of which needs all rows."""
         self._load_rows()
         return super().marginals(scan)
 
     def contributions(
         self, scan: ContributionScan, most: int | None = None
     ) -> Contributions | None:
-        """Return what single rows, or ids, add; a glimpse at the first ones often tells that there are too many."""
+        """Return the contributions of single rows or ids.
+
+        If there are more than ``most`` of them, the first rows often show this already.
+        """
         if most is not None:
             _, rows = self._scored(scan)
             some = f"SELECT COUNT(*) FROM (SELECT DISTINCT * FROM ({rows} LIMIT {_GLIMPSE}))"
@@ -406,7 +412,7 @@ class DuckDBEngine(StatementEngine):
             return list(cursor.execute(statement).fetchall())
 
     def _lent(self, use: Callable[[Any], T]) -> T:
-        """Return what is made of a cursor, on its own."""
+        """Run ``use`` with a cursor of its own, and return the result."""
 
         def run() -> T:
             with self._working() as work, self._cursor(work) as cursor:
@@ -432,10 +438,10 @@ class DuckDBEngine(StatementEngine):
             cursor.interrupt()
 
     def fingerprint(self, key: bytes) -> str:
-        """Return a keyed fingerprint: of a Parquet file itself, else of the rows in any order.
+        """Return a keyed fingerprint of the Parquet file itself, or of the rows in any order.
 
-        Each row's codes are mixed into 64 bits under the key; two sums of such mixes and the number
-        of rows are sealed by HMAC-SHA256. Stable across versions of every dependency.
+        Each row's codes are mixed into 64 bits under the key; HMAC-SHA256 seals two sums of such
+        mixes and the number of rows. It is stable across versions of every dependency.
         """
         import numpy as np
 
@@ -487,11 +493,11 @@ class DuckDBEngine(StatementEngine):
         return guarded(run)
 
     def check(self) -> None:
-        """Raise what stands in the way of every request: a file that is read in place was changed."""
+        """Raise an error if no request can run: a file that is read in place has changed."""
         file = self._file
         if file is not None:
             file.check()
 
     def close(self) -> None:
-        """Forget the rows."""
+        """Release the rows."""
         self._connection.close()

@@ -1,4 +1,4 @@
-"""Counts and sums of a few groups over many sets of attributes: what an explanation is made of."""
+"""Counts and sums of a few groups over many sets of attributes, for explanations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Vector: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class MarginalScan:
-    """One look at a table: some groups under ``where``, over sets of attributes.
+    """A scan of some groups of a table under ``where``, over sets of attributes.
 
     Parameters
     ----------
@@ -28,12 +28,12 @@ class MarginalScan:
     key_sizes : tuple of int
         Number of declared groups of each key.
     groups : tuple of tuples of int
-        The m groups, each by its cell number in every key.
+        The m groups, each by its group number in every key.
     where : Predicate
     value : Value or None
-        Rows without it are left out; None keeps every row.
+        Rows where it is missing are left out; None keeps every row.
     measure : Sum or None
-        What is added up beside the count of rows.
+        What to add up in addition to the count of rows.
     sets : tuple of tuples of str
         The attribute sets; columns with declared groups.
     sizes : mapping of str to int
@@ -51,14 +51,14 @@ class MarginalScan:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns in use."""
+        """The columns that the scan uses."""
         used = self.where.columns.union(self.keys, *self.sets)
         for value in (self.value, None if self.measure is None else self.measure.value):
             used |= frozenset() if value is None else value.columns
         return used
 
     def codes(self, attributes: Sequence[str]) -> int:
-        """Return how many joint codes an attribute set has: attributes first, then keys."""
+        """Return the number of joint codes of an attribute set with the keys."""
         return math.prod(self.sizes[name] + 1 for name in attributes) * math.prod(self.key_sizes)
 
     def group_numbers(self) -> list[int]:
@@ -74,7 +74,7 @@ class MarginalScan:
 
 @dataclass(frozen=True, slots=True)
 class Marginal:
-    """One attribute set's table: the joint codes that occur, with counts and sums for each group.
+    """The table of one attribute set: the joint codes that occur, with counts and sums by group.
 
     ``index``: int64 (a,), ascending, in row-major order over ``sizes + 1`` codes of each attribute.
     ``count``, ``total``: int64 (a, m).
@@ -92,15 +92,15 @@ class Marginal:
 
 
 class Marginals:
-    """The tables of all attribute sets of a scan; shows nothing of itself.
+    """The tables of all attribute sets of a scan; its repr shows no values.
 
     Parameters
     ----------
     scan : MarginalScan
     place : int array, shape (n,)
-        Attribute set of each cell, by its place in the scan.
+        Attribute set of each entry, by its position in the scan.
     joint : int array, shape (n,)
-        Joint code of each cell, its group last.
+        Joint code of each entry, its group last.
     count, total : int64 array, shape (n,)
     """
 
@@ -124,7 +124,7 @@ class Marginals:
         self._parts = np.searchsorted(place[rows], np.arange(len(scan.sets) + 1))
 
     def marginal(self, place: int) -> Marginal:
-        """Return the table of the attribute set at ``place``."""
+        """Return the table of the attribute set at position ``place``."""
         part = slice(self._parts[place], self._parts[place + 1])
         cell, group, count, total = (column[part] for column in self._tables)
         cells, rows = np.unique(cell, return_inverse=True)
@@ -135,7 +135,7 @@ class Marginals:
         return marginal
 
     def totals(self) -> tuple[list[int], list[int]]:
-        """Return rows and sum of each group: every row is in one cell of the first set."""
+        """Return the row count and the sum of each group; the first set covers every row once."""
         first = self.marginal(0)
         return first.count.sum(axis=0).tolist(), first.total.sum(axis=0).tolist()
 

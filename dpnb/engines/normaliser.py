@@ -11,7 +11,7 @@ WHOLE = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
     "UBIGINT", "UHUGEINT", "BOOLEAN",
 }  # fmt: skip
-"""DuckDB's types of whole numbers."""
+"""DuckDB's integer types."""
 NUMBERS = WHOLE | {"FLOAT", "DOUBLE", "DECIMAL"}
 NOTHING = {'"NULL"', "NULL"}
 """The type of columns without any value."""
@@ -21,12 +21,12 @@ TEXT_IDS = TEXTS | {"HUGEINT", "UBIGINT", "UHUGEINT"}
 
 
 def _within(value: str, low: str, high: str) -> str:
-    """Return the SQL of a value that is not missing within bounds: twice as fast as :func:`clamp`."""
+    """Return the SQL that clamps a value that is not missing: twice as fast as :func:`clamp`."""
     return f"LEAST(GREATEST({value}, {low}), {high})"
 
 
 def tells_missing(kind: Kind, source_type: str) -> bool:
-    """Return whether a code is missing just where the source value is."""
+    """Return whether a code is missing exactly where the source value is."""
     return isinstance(kind, Integer) and source_type in WHOLE
 
 
@@ -62,12 +62,12 @@ def normaliser(
 
 
 def text_code(name: str, column: str, held: str) -> str:
-    """Return the SQL of a value that is not declared: a text of at most 100 letters, else NULL.
+    """Return the SQL of an undeclared value: a text of at most 100 letters, else NULL.
 
     Raises
     ------
     SchemaError
-        For a type whose values are not told apart by their texts.
+        If texts do not distinguish the values of the type.
     """
     if held not in TEXTS | WHOLE | NOTHING:
         raise undiscovered(name, held)
@@ -75,21 +75,21 @@ def text_code(name: str, column: str, held: str) -> str:
 
 
 def id_code(column: str, source_type: str) -> str:
-    """Return the SQL of a row's id: a whole number or a text, NULL where there is none.
+    """Return the SQL of a row's id: a whole number or a text, or NULL if there is none.
 
-    Different ids stay different: two people of one id would be protected together only. So a number
-    that is not whole, or beyond 64 bits, is no id.
+    Different ids stay different: two people with one id would only be protected together. So a
+    number that is not whole, or does not fit in 64 bits, is not an id.
 
     Raises
     ------
     SchemaError
-        For a type whose values are no ids.
+        If values of the type cannot be ids.
     """
     if source_type in TEXT_IDS:
         return f"CAST({column} AS VARCHAR)"
     if source_type in WHOLE | NOTHING:
         return f"CAST({column} AS BIGINT)"
     if source_type in NUMBERS:
-        # not FLOOR, which leaves the type of a decimal of many digits
+        # not FLOOR, which exceeds the type of a decimal with many digits
         return f"CASE WHEN {column} = TRUNC({column}) THEN TRY_CAST(TRUNC({column}) AS BIGINT) END"
     raise no_ids(source_type)

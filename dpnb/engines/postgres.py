@@ -1,4 +1,4 @@
-"""PostgreSQL: codes are copied once, and a request is a statement over them that no value makes fail."""
+"""PostgreSQL: codes are copied once; requests are statements on them that no value makes fail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _WHOLE = {"int2", "int4", "int8", "bool"}
 _NUMBERS = _WHOLE | {"numeric", "float4", "float8"}
 _TEXTS, _DAYS = {"text", "varchar", "bpchar", "uuid"}, {"date", "timestamp"}
 _FITS = {Category: _TEXTS | _WHOLE, Integer: _NUMBERS, Real: _NUMBERS, Date: _DAYS}
-# too small, or far above all bounds as where large numbers cancel: roots tell, and are always floats
+# PostgreSQL fails if a float underflows or overflows: a result that is too small becomes 0, and one
+# far above all bounds, as when large numbers cancel, becomes 1e302 in size. Square roots, which
+# always fit in a float, detect both
 _GUARDED = """
 CREATE FUNCTION pg_temp.{}(float8, float8) RETURNS float8 IMMUTABLE STRICT LANGUAGE plpgsql
 AS $$ BEGIN RETURN CASE WHEN sqrt(abs($1)){} < 1e-160{} THEN 0
@@ -44,17 +46,17 @@ CREATE DOMAIN pg_temp.tinyint AS int2; CREATE DOMAIN pg_temp.double AS float8;
 
 
 class PostgresDialect(Dialect):
-    """The SQL of one schema's columns, after what :class:`PostgresEngine` sets first."""
+    """The SQL for one schema's columns, after the settings that :class:`PostgresEngine` makes."""
 
     WIDE = "NUMERIC"
     SUMMED_BY_MEAN = 0
 
     def times(self, left: str, right: str) -> str:
-        """Return the SQL of a product of floats, which is 0 where it is too small for one."""
+        """Return the SQL of a product of floats, which is 0 on underflow."""
         return f"pg_temp.times({left}, {right})"
 
     def over(self, left: str, right: str) -> str:
-        """Return the SQL of a float divided by a public one; 0 where the quotient is too small."""
+        """Return the SQL of a float divided by a public one, which is 0 on underflow."""
         return f"pg_temp.over({left}, {right})"
 
     def text_number(self, column: str) -> str:
@@ -70,7 +72,7 @@ def _code(name: str, kind: Kind, column: str, held: str) -> str:
     number = f"CAST({column} AS INTEGER)" if held == "bool" else column
     value, found = f"CAST({number} AS {'BIGINT' if whole else 'DOUBLE'})", ""
     if isinstance(kind, Category):
-        # looked up byte by byte, whatever the collation; no text of PostgreSQL holds a zero byte
+        # look up byte by byte, whatever the collation; a PostgreSQL text cannot hold a zero byte
         places = {value: i for i, value in enumerate(kind.values) if "\0" not in value}
         value = f"CAST({column} AS TEXT)"
         found = f"CAST(CAST({text(json.dumps(places))} AS JSONB) ->> {value} AS INTEGER)"
@@ -90,7 +92,7 @@ def _text(name: str, column: str, held: str) -> str:
 
 
 def _id(column: str, held: str) -> str:
-    """Return the SQL of a row's id: a text, or a number that is whole and has 64 bits, else NULL."""
+    """Return the SQL of a row's id: a text, or a whole number of 64 bits, else NULL."""
     if held in _TEXTS:
         return f'CAST({column} AS TEXT) COLLATE "C"'
     if held not in _NUMBERS - {"bool"}:
@@ -100,13 +102,13 @@ def _id(column: str, held: str) -> str:
 
 
 class PostgresEngine(StatementEngine):
-    """The normalised rows of one table or view, in a temporary table of a connection of its own.
+    """The normalised rows of one table or view, in a temporary table of its own connection.
 
-    A connection that was lost is opened again by the next request, and the rows are copied anew. Unless
-    they are the same, by a fingerprint under a secret key, nothing more is answered.
+    The next request reopens a lost connection and copies the rows again. If their fingerprint under
+    a secret key has changed, the engine answers nothing more.
 
-    The server's log and ``pg_stat_activity`` can show statements, secrets included: they are as secret as
-    the data. A pooler in between must pool sessions.
+    The server's log and ``pg_stat_activity`` can show statements, including secrets, so they are as
+    secret as the data. A connection pooler must pool sessions.
     """
 
     def __init__(self, table: Table) -> None:
@@ -121,7 +123,7 @@ class PostgresEngine(StatementEngine):
         except BaseException:
             self.close()
             raise
-        # a closure: the password is in no attribute that a debugger or a report would print
+        # a closure keeps the password out of attributes that a debugger or a report would print
         self._renew = lambda: self._open_again(table)
 
     def _types(self, source: str) -> dict[str, str]:
@@ -160,15 +162,15 @@ class PostgresEngine(StatementEngine):
         self._check_key(table)
 
     def bound(self, key: bytes) -> None:
-        """Keep at most ``max_rows`` rows of each id; from then on a lost connection is opened again."""
+        """Keep at most ``max_rows`` rows of each id; from now on a lost connection is reopened."""
         if not self._seal[1]:
-            # no ledger has asked which rows these are
+            # no ledger has asked for the fingerprint of these rows
             self.fingerprint(key)
         super().bound(key)
         self._again = self._renew
 
     def _open_again(self, table: Table) -> None:
-        """Open a lost connection again, with the same rows in it, of the same ids; or close it."""
+        """Reopen a lost connection and check that rows and ids are the same; close it otherwise."""
         self._connection.close()
         key, seal = self._seal
         try:
@@ -180,7 +182,7 @@ class PostgresEngine(StatementEngine):
                 whole = PostgresDialect(self._schema)
                 self._keep(whole.kept(table.unit.max_rows, self._key, text=self._text_ids))
         except SchemaError:
-            # for now: the server may be on its way
+            # close it for now only: the server may be restarting
             self._connection.close()
             raise engine_failure() from None
         except BaseException:
@@ -207,7 +209,7 @@ class PostgresEngine(StatementEngine):
             except psycopg.Error as error:
                 if self._again is None or not self._is_lost(error):
                     raise
-            # a statement changes nothing that is kept, so it can be asked twice
+            # the statement changes nothing that is kept, so it can run twice
             again, self._again = self._again, None
             try:
                 again()
@@ -218,19 +220,19 @@ class PostgresEngine(StatementEngine):
             return self._run(statement, work)
 
     def _run(self, statement: str, work: Work) -> list[Any]:
-        # not while another request is stopped: this one would be
+        # not while another request is being cancelled: that would cancel this one
         with self._change:
             self._asked = work
         cursor = self._connection.execute(statement.encode())
         return cursor.fetchall() if cursor.description else []
 
     def _is_lost(self, error: psycopg.Error) -> bool:
-        """Return whether the connection is lost, or the server about to end it."""
+        """Return whether the connection is lost, or the server is about to end it."""
         return self._connection.closed or (error.sqlstate or "").startswith(("08", "57P"))
 
     def check(self) -> None:
-        """Raise what stands in the way of every request; a lost connection is opened again."""
-        # not behind a request that holds the connection: then it is in use
+        """Raise an error if no request can run; reopen a lost connection."""
+        # if a request holds the connection, it is in use and needs no check
         if self._turn.acquire(blocking=False):
             try:
                 self._ask(["SELECT 1"])
@@ -243,12 +245,16 @@ class PostgresEngine(StatementEngine):
                 self._connection.cancel()
 
     def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
-        """Return why the rows of another engine cannot be looked up, and the hint."""
+        """Return why the rows of another engine cannot be looked up, with a hint."""
         hint = "Join them in a view. If it repeats rows, declare the unit."
         return "tables in PostgreSQL cannot be joined yet", hint
 
     def fingerprint(self, key: bytes) -> str:
-        """Seal sums of four parts of each row's SHA-256 after a secret: in any order, one statement."""
+        """Return a keyed fingerprint of the rows in any order, from one statement.
+
+        HMAC-SHA256 seals the sums of four parts of each row's SHA-256, which is computed after a
+        secret.
+        """
         found = self._fingerprint(key, self._rows)
         self._seal = key, found
         return found
@@ -258,24 +264,24 @@ class PostgresEngine(StatementEngine):
         mix = f"encode(sha256(convert_to({secret} || CAST(codes AS TEXT), 'UTF8')), 'hex')"
         parts = (f"CAST('x' || substr(mix, {start}, 8) AS BIT(32))" for start in (1, 9, 17, 25))
         sums = ", ".join(f"SUM(CAST({part} AS BIGINT))" for part in parts)
-        # without OFFSET each part would be mixed anew
+        # without OFFSET, PostgreSQL would compute the hash again for each part
         mixes = f"(SELECT {mix} AS mix FROM {rows} AS codes OFFSET 0) AS mixes"
         return self._sealed(key, f"SELECT COUNT(*), {sums} FROM {mixes}")
 
     def close(self) -> None:
-        """Forget the rows."""
+        """Release the rows."""
         self._connection.close()
 
 
 def _dial(source: str) -> tuple[psycopg.Connection, str]:
-    """Return a connection, and the SQL name of the table; nothing of the source is ever shown."""
+    """Return a connection and the SQL name of the table; errors show nothing of the source."""
     url, _, name = source.rpartition("#")
     schema, _, table = name.rpartition(".")
     what, hint = (
         "the URL of the source names no table",
         "Write postgresql://user@host/database#schema.table.",
     )
-    # such signs are rather of a password that holds a #
+    # with such signs, the # is probably part of a password
     if table and not set(name) & set("@/:"):
         what, hint = (
             "the database cannot be reached",

@@ -1,4 +1,4 @@
-"""What an engine computes: exact integer vectors over declared cells. No engine's type leaks here."""
+"""What engines compute: exact integer vectors over declared groups, without types of an engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Exact:
-    """Exact vectors on their way from the engine to the noise; shows nothing of itself."""
+    """Exact vectors on their way from the engine to the noise; the repr shows no values."""
 
     __slots__ = ("_vectors",)
 
@@ -27,7 +27,7 @@ class Exact:
         self._vectors = vectors
 
     def reveal(self, index: int) -> Sequence[int]:
-        """Return one exact vector; only noise may be drawn on it."""
+        """Return one exact vector; use it only to add noise."""
         return self._vectors[index]
 
     def __repr__(self) -> str:
@@ -38,7 +38,7 @@ class Exact:
 
 
 class Vectors(dict[str, Sequence[int]]):
-    """Exact lattice vectors by view; shows nothing of itself."""
+    """Exact lattice vectors by view; the repr shows no values."""
 
     def __repr__(self) -> str:
         return "Vectors(private)"
@@ -49,7 +49,7 @@ class Vectors(dict[str, Sequence[int]]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tally:
-    """Texts that a column holds, how many rows, or ids, each has, and how many others there are.
+    """The texts of a column, the number of rows or ids with each, and the number of other texts.
 
     As secret as the data.
     """
@@ -60,7 +60,7 @@ class Tally:
 
     @classmethod
     def read(cls, rows: Sequence[Sequence[Any]]) -> Tally:
-        """Return what the statement of ``Dialect.tally`` found; the total has no text."""
+        """Read the result of the statement of ``Dialect.tally``; the total has no text."""
         found = [(text, int(count)) for text, count in rows if text is not None]
         (total,) = (int(count) for text, count in rows if text is None)
         return cls(tuple(text for text, _ in found), tuple(count for _, count in found), total)
@@ -73,36 +73,36 @@ class Tally:
 
 
 MOST_LETTERS = 100
-"""Longer texts count as missing where values are discovered."""
+"""Longer texts count as missing in key selection."""
 
 
 class Engine(Protocol):
-    """Holds the normalised rows of one table."""
+    """Holder of the normalised rows of one table."""
 
     def fingerprint(self, key: bytes) -> str:
         """Return a keyed, order-free fingerprint of the normalised rows."""
         ...
 
     def bound(self, key: bytes) -> None:
-        """Keep at most ``max_rows`` rows of each id, picked by an order under a secret key.
+        """Keep at most ``max_rows`` rows of each id, in an order under a secret key.
 
-        Once, before the first scan; without a unit other than the row nothing happens.
+        Call this once, before the first scan. If the privacy unit is the row, it does nothing.
         """
         ...
 
     def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
-        """Return why the rows of another engine cannot be looked up, and the hint; None where they can.
+        """Return why the rows of another engine cannot be looked up, with a hint; None if they can.
 
-        It depends on the types of both sources alone.
+        The result depends only on the types of both sources.
         """
         ...
 
     def join(self, other: Engine, join: Join) -> None:
-        """Keep the rows of another engine, which :meth:`bound` was called of, to look them up."""
+        """Store the rows of another engine to look them up; its :meth:`bound` was called before."""
         ...
 
     def paired(self, other: Engine, table: Table) -> Engine:
-        """Return an engine of the pairs of rows of one id, of this engine and another one."""
+        """Return an engine of the pairs of rows with one id, from this engine and another one."""
         ...
 
     def measure(self, scan: Scan) -> Exact:
@@ -114,42 +114,41 @@ class Engine(Protocol):
         ...
 
     def histograms(self, views: Sequence[Sequence[Axis]]) -> Exact:
-        """Return for each list of axes the exact count of rows in every joint cell, last axis fastest."""
+        """Return the exact row counts in the joint bins of each list of axes, last axis fastest."""
         ...
 
     def contributions(
         self, scan: ContributionScan, most: int | None = None
     ) -> Contributions | None:
-        """Return what single rows add, one line for each different one that occurs.
+        """Return the contributions of single rows or ids, one line for each different one.
 
-        None when there are more than ``most`` lines.
+        None if there are more than ``most`` lines.
         """
         ...
 
     def tally(self, place: int, least: int) -> Tally:
-        """Return the texts of the undeclared column at a place that ``least`` rows, or ids, have.
+        """Return the texts of the undeclared column at a position that ``least`` rows or ids have.
 
-        With their counts, and how many different texts there are in all.
-
-        An id counts for ``max_groups`` texts at most, picked by its own secret order.
+        The result has their counts and the number of all different texts. An id counts for at most
+        ``max_groups`` texts, picked in its own secret order.
         """
         ...
 
     def check(self) -> None:
-        """Raise what stands in the way of every request, as far as a quick look tells."""
+        """Raise an error if no request can run, as far as a quick check can find out."""
         ...
 
     def interrupt(self, thread: int) -> None:
-        """Stop the scan that runs in the thread of the given identifier."""
+        """Stop the scan that runs in the thread with the given identifier."""
         ...
 
     def close(self) -> None:
-        """Forget the rows."""
+        """Release the rows."""
         ...
 
 
 def engine_failure() -> EngineError:
-    """Return the one error that every failure of an engine becomes."""
+    """Return the single error that replaces every failure of an engine."""
     return EngineError(
         "the engine could not carry out this request",
         "Nothing was charged. Try again. If it fails again, check that the table's file is complete, or "
@@ -158,13 +157,13 @@ def engine_failure() -> EngineError:
 
 
 def guarded(work: Callable[[], T]) -> T:
-    """Carry out work on exact values; any failure becomes one fixed error without cause or context."""
+    """Run work on exact values; replace any failure by a fixed error without cause or context."""
     try:
         return work()
     except DpnbError as error:
         failure = error
     except Exception:  # noqa: BLE001 - the text of an error can hold values
         failure = engine_failure()
-    # what was being handled when it was raised can hold values, too
+    # an exception that was being handled can hold values, too
     failure.__cause__ = failure.__context__ = None
     raise failure

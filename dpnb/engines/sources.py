@@ -1,4 +1,4 @@
-"""Where rows come from: files and frames, handed to DuckDB without a look at values to guess types."""
+"""Sources of rows: files and frames, passed to DuckDB without guessing types from values."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _DELIMITERS = {";": ("semicolons", "';'"), "\t": ("tabs", r"'\t'")}
 
 
 def text(value: str) -> str:
-    """Return an SQL string."""
+    """Quote an SQL string."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def _csv_source(path: Path) -> str:
-    """Read every CSV value as text; its meaning is the normaliser's business."""
+    """Return the SQL that reads every CSV value as text; the normaliser interprets it."""
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         header = next(csv.reader(file), [])
     if any("\0" in name for name in header):
@@ -33,7 +33,7 @@ def _csv_source(path: Path) -> str:
             str(path),
         )
     if len(header) == 1 and (other := _delimiter(header[0])):
-        # without its text: in a file without a header it holds a person's values
+        # do not show the line: in a file without a header it holds a person's values
         named, written = other
         raise SchemaError(
             f"the first line of the CSV file has {named} between its values, not commas",
@@ -56,22 +56,22 @@ def _csv_source(path: Path) -> str:
 
 
 def _delimiter(line: str) -> tuple[str, str] | None:
-    """Return what divides a line without commas, in words and as pandas takes it."""
+    """Return the separator of a line without commas, in words and as a pandas argument."""
     return next((words for mark, words in _DELIMITERS.items() if mark in line), None)
 
 
 def is_csv(source: Any) -> bool:
-    """Return whether a source is the path of a CSV file, all of whose values are texts."""
+    """Return whether a source is the path of a CSV file; all its values are texts."""
     return isinstance(source, (str, Path)) and Path(source).suffix.lower() == ".csv"
 
 
 def check_names(found: Sequence[tuple[str, int | None]], path: Path) -> None:
-    """Refuse a Parquet file whose columns' names are not different: each reader would have its own way.
+    """Refuse a Parquet file with equal column names: readers treat them differently.
 
     Parameters
     ----------
     found : sequence of (str, int or None)
-        Name and number of parts of the file's root, and of its columns, each before its own parts.
+        Name and number of children of the root, then of each column, parents before their children.
     """
     names: list[str] = []
     within = 0
@@ -105,7 +105,7 @@ def file_source(path: Path) -> str:
 
 
 def footer(read: Callable[[], T], path: Path) -> T:
-    """Return what the end of a Parquet file says about its columns; refuse a file that has none."""
+    """Return what a Parquet file's footer says about its columns; refuse a file without one."""
     try:
         return read()
     except EngineError:
@@ -118,7 +118,7 @@ def footer(read: Callable[[], T], path: Path) -> T:
 
 
 def unread(error: EngineError, source: Any) -> EngineError:
-    """Return a failure to open a table; of a file with its name, whatever the cause."""
+    """Return the error for a table that could not be opened; it names a file, but not the cause."""
     if not isinstance(source, (str, Path)) or error.what != engine_failure().what:
         return error
     return EngineError(
@@ -145,7 +145,7 @@ def find_column(name: str, found: Sequence[str]) -> str:
 
 
 def misfit(name: str, kind: Kind, held: str) -> SchemaError:
-    """Return why a column whose values have a type of the engine cannot be declared as it is."""
+    """Return the error for a column whose engine type does not fit its declaration."""
     return SchemaError(
         f"column {name!r} is declared as {kind.kind} but holds {held} values",
         "Change the declaration, or convert the column.",
@@ -153,7 +153,7 @@ def misfit(name: str, kind: Kind, held: str) -> SchemaError:
 
 
 def undiscovered(name: str, held: str) -> SchemaError:
-    """Return why the values of a column cannot be discovered."""
+    """Return the error for a column on which key selection is impossible."""
     return SchemaError(
         f"the undeclared column {name!r} holds {held} values, which cannot be discovered",
         "Convert them to strings, declare the column, or leave it out.",
@@ -161,7 +161,7 @@ def undiscovered(name: str, held: str) -> SchemaError:
 
 
 def unlike(join: Join) -> tuple[str, str]:
-    """Return why rows of different types of ids are not joined, and the hint."""
+    """Return why rows whose ids have different types cannot be joined, with a hint."""
     return (
         f"the ids {join.column!r} are strings in one table and whole numbers in the other",
         "Convert the ids of one table.",
@@ -169,7 +169,7 @@ def unlike(join: Join) -> tuple[str, str]:
 
 
 def repeated(key: str) -> SchemaError:
-    """Return why a column is no key of a dimension table, which is public."""
+    """Return the error for a key of a (public) dimension table that is not unique."""
     return SchemaError(
         f"the key {key!r} is not unique: several rows have the same value",
         "Keep one row for each value. Values that are not declared become OTHER or a bound.",
@@ -177,7 +177,7 @@ def repeated(key: str) -> SchemaError:
 
 
 def frame_source(frame: Any, columns: Sequence[str]) -> tuple[Any, set[str]]:
-    """Return the named columns of a frame that DuckDB can register, and those of unknown type, as texts."""
+    """Return a frame that DuckDB can register, and its columns of unknown type, as texts."""
     module = type(frame).__module__.partition(".")[0]
     if module == "polars" and type(frame).__name__ in ("DataFrame", "LazyFrame"):
         frame = frame.collect() if type(frame).__name__ == "LazyFrame" else frame
@@ -197,7 +197,7 @@ def frame_source(frame: Any, columns: Sequence[str]) -> tuple[Any, set[str]]:
 
 
 def frame_of(columns: Mapping[str, Any]) -> Any:
-    """Return masked arrays, as DuckDB fetches them, as a frame that keeps every whole number exact."""
+    """Convert masked arrays from DuckDB to a frame that keeps every whole number exact."""
     import numpy as np
     import pandas as pd
 
@@ -213,7 +213,7 @@ def frame_of(columns: Mapping[str, Any]) -> Any:
 
 
 def _declared(table: Any, columns: Sequence[str]) -> Any:
-    """Return the declared columns of an arrow table; DuckDB renames others that differ by case."""
+    """Select the declared columns of an arrow table; DuckDB renames others that differ by case."""
     table = table.select([find_column(name, table.column_names) for name in columns])
     for place, column in enumerate(table.columns):
         found = readable(column)
@@ -223,7 +223,7 @@ def _declared(table: Any, columns: Sequence[str]) -> Any:
 
 
 def _pandas_source(frame: Any, declared: Sequence[str]) -> tuple[Any, set[str]]:
-    """Make object columns texts: DuckDB would guess their type from a sample of their values."""
+    """Convert object columns to texts: DuckDB would guess their type from a sample of values."""
     import numpy as np
     import pandas as pd
 
@@ -243,14 +243,14 @@ def _pandas_source(frame: Any, declared: Sequence[str]) -> tuple[Any, set[str]]:
         elif isinstance(column.dtype, (pd.StringDtype, pd.ArrowDtype)):
             column = _readable_series(column)
         elif isinstance(column.dtype, np.dtype):
-            # DuckDB cannot walk a column backwards
+            # DuckDB cannot read a column with a negative stride
             column = pd.Series(np.ascontiguousarray(column.to_numpy()))
         columns[name] = column.reset_index(drop=True)
     return pd.DataFrame(columns), texts
 
 
 def _readable_series(column: Any) -> Any:
-    """Return a pandas column without texts that are no Unicode, which DuckDB could not read."""
+    """Return a pandas column without texts that are not Unicode, which DuckDB cannot read."""
     import pandas as pd
 
     if getattr(column.dtype, "storage", "pyarrow") == "python":
@@ -261,7 +261,7 @@ def _readable_series(column: Any) -> Any:
 
 
 def _as_text(value: Any) -> str | None:
-    """Return an object's text; None for missing values and for what has no proper text."""
+    """Return an object's text; None for missing values and objects without a valid text."""
     try:
         if value is None or value != value:
             return None

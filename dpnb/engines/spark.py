@@ -1,6 +1,7 @@
-"""Spark: a data frame is read through one view of codes, and every request is one SQL statement.
+"""Spark: read a data frame through one view of codes; every request is one SQL statement.
 
-Works on classic sessions and on Spark Connect. Only counts and sums of declared cells reach the driver.
+This works on classic sessions and on Spark Connect. Only counts and sums of declared groups reach
+the driver.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ _LOGGERS = (
     "SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging",
     "py4j.clientserver", "py4j.java_gateway",
 )  # fmt: skip
-"""Where PySpark writes errors, whose texts can hold values."""
+"""Loggers of PySpark for errors, whose texts can hold values."""
 _LIMB_BITS = 22
-"""A hash is summed in parts of so many bits, so that the sums fit 64 bits for 2**41 rows."""
+"""A hash is summed in parts of this many bits, so that the sums fit in 64 bits for 2**41 rows."""
 
 
 _silent = threading.local()
-"""Marks the threads whose errors are not to be logged."""
+"""Marks the threads whose errors must not be logged."""
 
 
 def _is_loud(record: logging.LogRecord) -> bool:
@@ -59,8 +60,8 @@ def _is_loud(record: logging.LogRecord) -> bool:
 class SparkEngine(StatementEngine):
     """The normalised rows of one table, as a view over a Spark data frame.
 
-    The rows are read anew by every statement, and normalised on the way; a frame that is cached is read
-    from there. It must hold the same rows each time.
+    Every statement reads and normalises the rows again, from the cache if the frame is cached. The
+    frame must hold the same rows each time.
 
     Parameters
     ----------
@@ -70,15 +71,16 @@ class SparkEngine(StatementEngine):
     Raises
     ------
     SchemaError
-        When a declared column is missing, or a column's type cannot hold its kind.
+        If a declared column is missing, or a column's type cannot hold its kind.
 
     Notes
     -----
-    Spark itself shows exact numbers of rows to whoever may see its web page, its event log or its
-    progress bar (``spark.ui.enabled``, ``spark.eventLog.enabled``, ``spark.ui.showConsoleProgress``), and
-    errors of the frame's own computation, values included, in the logs of driver and executors: these are
-    as secret as the data. Where a value makes that computation fail, so do all requests that read its
-    column: Spark's reader of Parquet does so at times in milliseconds that microseconds cannot hold.
+    Spark itself shows exact row counts on its web page, in its event log and in its progress bar
+    (``spark.ui.enabled``, ``spark.eventLog.enabled``, ``spark.ui.showConsoleProgress``). The logs
+    of driver and executors show errors of the frame's own computation, including values. All of
+    these are as secret as the data. If a value makes that computation fail, all requests that read
+    its column fail; Spark's Parquet reader does so for some times in milliseconds that do not fit
+    in microseconds.
     """
 
     def __init__(self, table: Table) -> None:
@@ -105,7 +107,7 @@ class SparkEngine(StatementEngine):
             declared = types[place]
             if type_name(declared) not in FITS[type(kind)] | {NOTHING}:
                 raise misfit(name, kind, type_name(declared))
-            # two steps: a value that is used several times is computed once
+            # in two steps, so that a value that is used several times is computed once
             values.append(f"{raw(kind, f's{place}', declared)} AS v{i}")
             code = normaliser(kind, f"v{i}", declared)
             codes.append(f"{code} AS c{i}")
@@ -124,7 +126,7 @@ class SparkEngine(StatementEngine):
             codes.append("u")
             self._text_ids = type_name(types[place]) in TEXTS
         source = f"{self._name}_source"
-        # by place: names may differ by case only, or hold any sign
+        # by position: names may differ only by case, or hold any character
         table.source.toDF(*(f"s{i}" for i in range(len(names)))).createOrReplaceTempView(source)
         try:
             self._spark.sql(
@@ -143,7 +145,7 @@ class SparkEngine(StatementEngine):
         return kept
 
     def _guarded(self, work: Callable[[], T]) -> T:
-        """Run engine work; any failure becomes one fixed error without cause or context."""
+        """Run engine work unlogged; any failure becomes a fixed error without cause or context."""
         from pyspark.logger import PySparkLogger
 
         for name in _LOGGERS:
@@ -157,7 +159,7 @@ class SparkEngine(StatementEngine):
 
     @contextlib.contextmanager
     def _working(self) -> Iterator[Work]:
-        """Tag what this thread starts."""
+        """Tag the jobs that this thread starts."""
         with super()._working() as work:
             mark, unmark, _ = self._tags()
             mark(work.name)
@@ -170,10 +172,10 @@ class SparkEngine(StatementEngine):
         self._tags()[2](work.name)
 
     def _tags(self) -> tuple[Callable[[str], object], ...]:
-        """Return how jobs of this thread are tagged, no longer tagged, and stopped by their tag."""
+        """Return the functions that tag, untag and stop jobs of this thread."""
         if type(self._spark).__module__.startswith("pyspark.sql.connect"):
             return self._spark.addTag, self._spark.removeTag, self._spark.interruptTag
-        # the tags of a classic session are known to their own thread only
+        # in a classic session, tags are visible only to the thread that set them
         context = self._spark.sparkContext
         return context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
 
@@ -181,9 +183,10 @@ class SparkEngine(StatementEngine):
         return list(self._spark.sql(statement).collect())
 
     def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
-        """Return why the rows of another engine cannot be looked up, and the hint.
+        """Return why the rows of another engine cannot be looked up, with a hint.
 
-        Tables of the same session of Spark can, and dimension tables also from files and frames.
+        Tables of the same Spark session can be looked up, as can dimension tables from files and
+        frames.
         """
         if isinstance(other, SparkEngine) and other._spark is self._spark:
             return self._unlike(other, join)
@@ -203,7 +206,7 @@ class SparkEngine(StatementEngine):
         self._sql.join(join, name)
 
     def paired(self, other: Engine, table: Table) -> SparkEngine:
-        """Return an engine of the pairs of rows of one id, which are those of ``table``.
+        """Return an engine of the pairs of rows with one id, which are the rows of ``table``.
 
         Its columns are this engine's, then those of the other one.
         """
@@ -225,7 +228,7 @@ class SparkEngine(StatementEngine):
         return made
 
     def _codes(self, other: Engine, join: Join) -> Any:
-        """Return the codes of another table as a data frame, whose key, or id, is called k."""
+        """Return the codes of another table as a data frame, whose key or id is called k."""
         if isinstance(other, SparkEngine):
             columns = [other._sql.column(name) for name in other._schema]
             key = "u" if join.ids else other._sql.column(str(other._lookup_key))
@@ -235,7 +238,7 @@ class SparkEngine(StatementEngine):
         import pyarrow
 
         codes = pyarrow.Table.from_pandas(other._codes(ids=False), preserve_index=False)
-        # Spark knows no unsigned numbers
+        # Spark has no unsigned integers
         for i, field_ in enumerate(codes.schema):
             if str(field_.type) != "double":
                 codes = codes.set_column(i, field_.name, codes.column(i).cast("int64"))
@@ -247,10 +250,10 @@ class SparkEngine(StatementEngine):
         return super()._grouped(scan, made, rows)
 
     def fingerprint(self, key: bytes) -> str:
-        """Return a keyed fingerprint that does not depend on the order of rows: one statement.
+        """Return a keyed fingerprint of the rows in any order, from one statement.
 
-        Each row's codes are mixed twice into 64 bits (xxHash64, each time after a secret number); the sums
-        of these mixes and the number of rows are sealed by HMAC-SHA256.
+        Each row's codes are mixed twice into 64 bits (xxHash64, each time after a secret number);
+        HMAC-SHA256 seals the sums of these mixes and the number of rows.
         """
         codes = [
             f"COALESCE(c{i}, CAST('NaN' AS DOUBLE))"
@@ -280,8 +283,8 @@ class SparkEngine(StatementEngine):
         )
 
     def close(self) -> None:
-        """Forget the rows."""
-        # a session that was stopped has forgotten them already
+        """Release the rows."""
+        # a stopped session has already dropped them
         with contextlib.suppress(DpnbError):
             self._guarded(
                 lambda: self._forget(f"{self._name}_kept", f"{self._name}_rows", *self._looked_up)

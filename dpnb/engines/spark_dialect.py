@@ -1,7 +1,7 @@
-"""The public per-row rule in Spark's SQL, to the same codes as everywhere, and what Spark sums otherwise.
+"""The public per-row rule in Spark's SQL, to the same codes as everywhere, and Spark's own sums.
 
-Spark raises on a failing cast and on overflow: nothing that is written here can do either. Every text
-is written in hexadecimal, so no setting of a session changes its meaning.
+Spark raises on a failing cast and on overflow: nothing that is written here can do either. Every
+text is written in hexadecimal, so no setting of a session changes its meaning.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpnb.sql.query import EVERY, Predicate
 from dpnb.views.measures import TICKS, Measure, Sum
 
 WHOLE = {"TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN"}
-"""Spark's types of whole numbers."""
+"""Spark's integer types."""
 TEXTS = {"STRING", "CHAR", "VARCHAR"}
 NUMBERS = WHOLE | {"FLOAT", "DOUBLE", "DECIMAL"}
 DAYS = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ"}
@@ -28,15 +28,15 @@ FITS: dict[type[Kind], set[str]] = {
     Real: NUMBERS | TEXTS,
     Date: DAYS | TEXTS,
 }
-"""Types that can hold a kind; in texts every value is read as in a CSV file."""
+"""Types that can hold a kind; values of texts are read as in a CSV file."""
 NOTHING = "VOID"
 """The type of columns without any value."""
 
 _FEW = 16
-"""Up to so many values a CASE is as fast as grouping by the texts themselves."""
+"""Up to this many values, a CASE is as fast as grouping by the texts themselves."""
 _BUCKET = 4
-"""Values in one bucket of a longer list."""
-# possessive: nothing is tried again, so that no text takes long or a deep stack
+"""Values per bucket of a longer list."""
+# possessive: no backtracking, so that no text takes long or needs a deep stack
 _DIGITS = r"\d++(?:_\d++)*+"
 _NUMBER = rf"\A\s*+\+?-?(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?\s*+\z"
 _CLOCK = r"(?:(?:[01]?\d|2[0-3]):[0-5]?\d(?::[0-5]?\d(?:\.\d{0,9})?)?|24:00(?::00)?)"
@@ -44,12 +44,12 @@ _TIME = rf"(?:(?:T| +){_CLOCK}(?: *(?:Z|[+-]\d{{2}}(?::?\d{{2}})?))?)?"
 _DAY = rf"\A\s*(-?)0*(\d{{1,7}})([-/ \\])(\d{{1,2}})\3(\d{{1,2}}){_TIME}\s*\z"
 _SPACE = " \t\n\v\f\r"
 _EXACT_DIGITS = 15
-"""Whole numbers of so many digits are exact as doubles."""
+"""Whole numbers of this many digits are exact as doubles."""
 _LIMB = 2**16
 
 
 def text(value: str) -> str:
-    """Return an SQL string."""
+    """Quote an SQL string."""
     return f"CAST(X'{value.encode().hex()}' AS STRING)"
 
 
@@ -59,11 +59,11 @@ def type_name(declared: str) -> str:
 
 
 def _place(values: Sequence[str], value: str) -> str:
-    """Return the SQL of the place of a text in a list; NULL without one."""
+    """Return the SQL of a text's position in a list; NULL if it is not there."""
     if len(values) <= _FEW:
         cases = " ".join(f"WHEN {text(one)} THEN {i}" for i, one in enumerate(values))
         return f"CASE {value} {cases} END"
-    # a map is searched from its first to its last key, so there are many small ones
+    # Spark searches a map from first to last key, so use many small ones
     buckets: list[dict[str, int]] = [{} for _ in range(-(-len(values) // _BUCKET))]
     for i, one in enumerate(values):
         buckets[zlib.crc32(one.encode()) % len(buckets)][one] = i
@@ -73,20 +73,20 @@ def _place(values: Sequence[str], value: str) -> str:
 
 
 def is_long(kind: Category) -> bool:
-    """Return whether texts are better grouped first, and looked up then.
+    """Return whether to group by the texts first and look them up afterwards.
 
-    Not where others are expected: each of them would be a group.
+    Not if ``other`` is declared: each undeclared text would be a group.
     """
     return len(kind.values) > _FEW and kind.other is None
 
 
 def raw(kind: Kind, column: str, declared: str) -> str:
-    """Return the SQL of a source value as a text, a whole number, a double or days since 1970-01-01."""
+    """Return the SQL of a source value as a text, an integer, a double or days since 1970-01-01."""
     source = type_name(declared)
     if source == NOTHING:
         return f"CAST(NULL AS {'STRING' if isinstance(kind, Category) else 'INT'})"
     if source in TEXTS and "collate" in declared:
-        # some collations take different texts for the same
+        # some collations treat different texts as equal
         column = f"CAST(CAST({column} AS BINARY) AS STRING)"
     if isinstance(kind, Category):
         return f"CAST({column} AS STRING)"
@@ -103,7 +103,7 @@ def raw(kind: Kind, column: str, declared: str) -> str:
 
 
 def _decimal(column: str, declared: str) -> str:
-    """Return the double of a decimal: whole part and rest apart where its digits are too many for one."""
+    """Convert a decimal to a double: whole part and rest separately if it has too many digits."""
     precision, scale = (int(number) for number in re.findall(r"\d+", declared))
     if precision <= _EXACT_DIGITS or not 0 < scale <= 18:
         return f"CAST({column} AS DOUBLE)"
@@ -114,7 +114,7 @@ def _decimal(column: str, declared: str) -> str:
         f"CAST({rest} * {unit} AS DOUBLE) / {literal(float(10**scale))}"
     )
     exact = f"CAST({10.0**-scale * 2**53:.{scale}f} AS DECIMAL(38, {scale}))"
-    # not abs, which leaves the type of a number of many nines
+    # not abs, which exceeds the type of a number with many nines
     return f"CASE WHEN {column} BETWEEN -{exact} AND {exact} THEN CAST({column} AS DOUBLE) ELSE {parts} END"
 
 
@@ -129,26 +129,26 @@ def _day(column: str) -> str:
 
 
 def normaliser(kind: Kind, value: str, declared: str) -> str:
-    """Return the SQL that maps what :func:`raw` makes of a value to its code."""
+    """Return the SQL that maps the result of :func:`raw` to its code."""
     found = _place(kind.values, value) if isinstance(kind, Category) else ""
     return code_of(kind, value, whole=type_name(declared) in WHOLE | {NOTHING}, found=found)
 
 
 def id_code(column: str, declared: str) -> str:
-    """Return the SQL of a row's id: a whole number or a text, NULL where there is none.
+    """Return the SQL of a row's id: a whole number or a text, or NULL if there is none.
 
-    Different ids stay different: a number that is not whole, or beyond 64 bits, is no id.
+    Different ids stay different: a number that is not whole, or exceeds 64 bits, is not an id.
 
     Raises
     ------
     SchemaError
-        For a type whose values are no ids.
+        If values of the type cannot be ids.
     """
     source = type_name(declared)
     if source in WHOLE or source == NOTHING:
         return f"CAST({column} AS BIGINT)"
     if source == "DECIMAL":
-        # compared with its FLOOR, a number of many digits would be rounded first
+        # comparing it with its FLOOR would round a number of many digits first
         return f"CASE WHEN {column} % 1 = 0 THEN TRY_CAST({column} AS BIGINT) END"
     if source in NUMBERS:
         real = f"CAST({column} AS DOUBLE)"
@@ -161,7 +161,7 @@ def id_code(column: str, declared: str) -> str:
 
 
 class SparkDialect(Dialect):
-    """The SQL of one schema's columns, in which no sum leaves 64 bits."""
+    """The SQL for one schema's columns, in which no sum exceeds 64 bits."""
 
     WIDE = "DECIMAL(38, 0)"
     SUMMED_BY_MEAN = 0
@@ -173,7 +173,8 @@ class SparkDialect(Dialect):
     def terms(self, measure: Measure, condition: Predicate) -> list[tuple[str, int]]:
         """Return integer aggregates and weights whose weighted sum is the measure in ticks.
 
-        Sums of large whole numbers are taken in two parts: over billions of rows they leave 64 bits.
+        Sums of large whole numbers are taken in two parts: over billions of rows they exceed 64
+        bits.
         """
         if not isinstance(measure, Sum) or measure.rounded or measure.largest <= TICKS:
             return super().terms(measure, condition)

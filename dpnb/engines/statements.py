@@ -1,4 +1,4 @@
-"""Every request as SQL statements of aggregates: what engines share whose rows answer such statements."""
+"""Every request as SQL statements with aggregates: the part that SQL engines share."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _AGAIN_SECONDS = 0.2
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """A request that runs: its name, whether it is to stop, whether it is over."""
+    """A running request: its name, whether it must stop, and whether it is done."""
 
     name: str = field(default_factory=lambda: f"dpnb_{uuid.uuid4().hex}")
     stopped: threading.Event = field(default_factory=threading.Event)
@@ -48,10 +48,9 @@ class Work:
 
 
 class StatementEngine(ABC):
-    """The normalised rows of one table, where SQL statements are asked.
+    """Base of engines that answer SQL statements on the normalised rows of one table.
 
-    What is left to each engine: how rows get their codes, how statements are asked, and how they are
-    stopped.
+    Each engine defines how rows get their codes, and how statements run and stop.
     """
 
     def __init__(self, schema: Schema, sql: Dialect, rows: str) -> None:
@@ -62,22 +61,22 @@ class StatementEngine(ABC):
 
     @abstractmethod
     def _fetched(self, statement: str, work: Work) -> list[Any]:
-        """Return the rows of one statement."""
+        """Run one statement and return its rows."""
 
     @abstractmethod
     def _stop(self, work: Work) -> None:
-        """Stop what runs of a request; called again until it is over."""
+        """Stop the running work of a request; called repeatedly until it is done."""
 
     @abstractmethod
     def _keep(self, statement: str) -> str:
-        """Keep the rows of a statement instead of all rows, and return the name of their relation."""
+        """Keep a statement's rows instead of all rows, and return the name of their relation."""
 
     def _guarded(self, work: Callable[[], T]) -> T:
-        """Run engine work; any failure becomes one fixed error without cause or context."""
+        """Run engine work; replace any failure by a fixed error without cause or context."""
         return guarded(work)
 
     def _each(self, statements: Sequence[str], fetch: Callable[[str, Work], T]) -> list[T]:
-        """Return what is fetched of each statement, of aggregates only."""
+        """Fetch the result of each statement; statements return aggregates only."""
 
         def run() -> list[T]:
             found = []
@@ -91,11 +90,11 @@ class StatementEngine(ABC):
         return self._guarded(run)
 
     def _ask(self, statements: Sequence[str]) -> list[Any]:
-        """Return the rows of statements, one after the other."""
+        """Run statements one after the other, and return their rows."""
         return [row for rows in self._each(statements, self._fetched) for row in rows]
 
     def _numbers(self, statements: Sequence[str], width: int) -> Integers:
-        """Return the whole numbers that statements find, shape (``width`` columns, rows)."""
+        """Return the integers that statements return, shape (``width`` columns, rows)."""
         import numpy as np
 
         found = self._ask(statements)
@@ -107,7 +106,7 @@ class StatementEngine(ABC):
             raise repeated(table.key)
 
     def bound(self, key: bytes) -> None:
-        """Keep at most ``max_rows`` rows of each id, picked by an order under a secret key."""
+        """Keep at most ``max_rows`` rows of each id, in an order under a secret key."""
         unit = self._schema.unit
         if unit is None:
             return
@@ -117,21 +116,21 @@ class StatementEngine(ABC):
         self._sql.most_rows = most
 
     def _unlike(self, other: StatementEngine, join: Join) -> tuple[str, str] | None:
-        """Return why the ids of two tables of one engine are not those of the same people."""
+        """Return why the ids of two tables in one engine do not match, with a hint, or None."""
         return unlike(join) if join.ids and self._text_ids != other._text_ids else None
 
     def join(self, other: Engine, join: Join) -> None:
-        """Refuse; ``obstacle`` tells why."""
+        """Raise an error; ``obstacle`` says why."""
         raise engine_failure()
 
     def paired(self, other: Engine, table: Table) -> Engine:
-        """Refuse; ``obstacle`` tells why."""
+        """Raise an error; ``obstacle`` says why."""
         raise engine_failure()
 
     def measure(self, scan: Scan) -> Exact:
         """Return one exact vector for each measure, in ticks: one statement, one scan.
 
-        Different ids that are cut to fewer groups take a statement of their own.
+        Counts of different ids that are cut to fewer groups take a statement of their own.
         """
         size = math.prod(self._sql.cell(name)[1] for name in scan.keys)
         vectors = [[0] * size for _ in scan.measures]
@@ -142,15 +141,15 @@ class StatementEngine(ABC):
         return Exact(vectors)
 
     def _grouped(self, scan: Scan, made: Measuring, rows: str) -> str:
-        """Return the statement of the aggregates of each group of a relation, with WHERE."""
+        """Return the statement with the aggregates of each group of a relation, with WHERE."""
         return self._sql.grouped(made, rows)
 
     def marginals(self, scan: MarginalScan) -> Marginals:
-        """Return the tables of several attribute sets: one branch of a statement for each set.
+        """Return the tables of several attribute sets: a statement with one branch for each set.
 
-        Grouping by one joint number is never far from the fastest way, for any number of attributes:
-        GROUPING SETS copy every row once for each set, and grouping by all attributes at once takes five times
-        as long for single ones (``tests/benchmarks/dpxplain/speed.py``).
+        Grouping by one joint number is close to the fastest way for any number of attributes:
+        GROUPING SETS copy every row once for each set, and grouping by all attributes at once takes
+        five times as long for single ones (``tests/benchmarks/dpxplain/speed.py``).
         """
         import numpy as np
 
@@ -165,7 +164,7 @@ class StatementEngine(ABC):
             f"FROM {rows} WHERE {' AND '.join(where)} GROUP BY joint"
             for place, attributes in enumerate(scan.sets)
         ]
-        # planning a statement takes time that grows with the square of its branches
+        # planning time grows with the square of the number of branches
         parts = range(0, len(branches), _BRANCHES)
         statements = [" UNION ALL ".join(branches[i : i + _BRANCHES]) for i in parts]
         columns = self._numbers(statements, 3 + len(terms))
@@ -175,7 +174,7 @@ class StatementEngine(ABC):
         return Marginals(scan, columns[0], columns[1], columns[2], total)
 
     def histograms(self, views: Sequence[Sequence[Axis]]) -> Exact:
-        """Return the exact counts of several histograms: one statement, a branch for each."""
+        """Return the exact counts of several histograms: a statement with one branch for each."""
         vectors = [[0] * math.prod(axis.size for axis in axes) for axes in views]
         for place, joint, count in self._ask([self._sql.histograms(views)]):
             vectors[place][joint] = int(count)
@@ -184,7 +183,10 @@ class StatementEngine(ABC):
     def contributions(
         self, scan: ContributionScan, most: int | None = None
     ) -> Contributions | None:
-        """Return what single rows, or ids, add: one statement, of which ``most`` lines are read."""
+        """Return the contributions of single rows or ids, from one statement.
+
+        None if there are more than ``most`` lines.
+        """
         names, rows = self._scored(scan)
         limit = "" if most is None else f" LIMIT {most + 1}"
         statement = (
@@ -197,7 +199,7 @@ class StatementEngine(ABC):
         return Contributions(lines[0], lines[1:-1].T, lines[-1])
 
     def _scored(self, scan: ContributionScan) -> tuple[list[str], str]:
-        """Return the names of what is read of each row, or id, and the statement that finds it."""
+        """Return the columns to read for each row or id, and the statement that selects them."""
         numbers = places = [f"v{i}" for i in range(len(scan.parts))]
         if scan.steps:
             numbers = [self._sql.score(scan, places)]
@@ -211,21 +213,21 @@ class StatementEngine(ABC):
         return names, f"SELECT {selected} FROM {added}"
 
     def tally(self, place: int, least: int) -> Tally:
-        """Return the texts of the undeclared column at a place that ``least`` rows, or ids, have."""
+        """Return the texts of the undeclared column at a position with ``least`` rows or ids."""
         unit, name = self._schema.unit, self._sql.texts()[place]
         groups = 0 if unit is None else unit.max_groups
         statement = self._sql.tally(name, least, groups, self._key, text=self._text_ids)
         return Tally.read(self._ask([statement]))
 
     def _sealed(self, key: bytes, statement: str) -> str:
-        """Return the HMAC-SHA256 of the one row of whole numbers that a statement finds."""
+        """Return the HMAC-SHA256 of a statement's result, which is one row of integers."""
         (sums,) = self._ask([statement])
         numbers = json.dumps([int(one or 0) for one in sums]).encode()
         return hmac.new(key, numbers, hashlib.sha256).hexdigest()
 
     @contextlib.contextmanager
     def _working(self) -> Iterator[Work]:
-        """Note what this thread asks, so that :meth:`interrupt` can stop it; within other work, too."""
+        """Register this thread's work, so that :meth:`interrupt` can stop it; it can be nested."""
         thread = threading.get_ident()
         around, work = self._running.get(thread), Work()
         self._running[thread] = work
@@ -239,18 +241,18 @@ class StatementEngine(ABC):
                 self._running[thread] = around
 
     def check(self) -> None:
-        """Raise what stands in the way of every request."""
+        """Raise an error if no request can run."""
         self._ask(["SELECT 1"])
 
     def interrupt(self, thread: int) -> None:
-        """Stop the scan that runs in the thread of the given identifier."""
+        """Stop the scan that runs in the thread with the given identifier."""
         work = self._running.get(thread)
         if work is None:
             return
         work.stopped.set()
 
         def stop() -> None:
-            # again and again: a statement may be on its way, with nothing there yet to be stopped
+            # repeatedly: a statement may not have started yet, so that there is nothing to stop
             while not work.done.wait(_AGAIN_SECONDS):
                 with contextlib.suppress(DpnbError):
                     self._guarded(lambda: self._stop(work))

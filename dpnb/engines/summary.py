@@ -1,4 +1,4 @@
-"""What the columns of a source hold, exactly: for the owner who drafts a schema, and nobody else."""
+"""Exact contents of a source's columns, only for the owner who drafts a schema."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dpnb.errors import EngineError
 Holds: TypeAlias = Literal["text", "whole", "number", "day", "other"]
 
 MOST_VALUES = 50
-"""Different texts that are told."""
+"""Largest number of different texts to list."""
 MOSTLY = 0.95
-"""Share of a column's texts that are numbers or days where the column is said to hold these."""
+"""A column holds numbers or days if this share of its texts are such."""
 _DAYS = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
 
 
@@ -30,16 +30,16 @@ class Summary:
     ----------
     name : str
     type : str
-        As the engine calls it.
+        The engine's name of the type.
     holds : {'text', 'whole', 'number', 'day', 'other'}
     rows, present, different : int
-        Rows, rows with a value, different values.
+        Number of rows, of rows with a value, and of different values.
     most : int
-        Rows of the value that has most.
+        Number of rows of the most frequent value.
     low, high : number, date or None
-        Of numbers and days.
+        Least and greatest value, for numbers and days.
     values : tuple of str
-        Of texts, ascending; empty where there are more than 50.
+        Texts in ascending order; empty if there are more than 50.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Summary:
 
 
 def summarise(source: Any) -> list[Summary]:
-    """Return what each column of a source holds; of names that differ by case only the first.
+    """Summarise each column of a source; of names that differ only by case, the first.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ def summarise(source: Any) -> list[Summary]:
     Raises
     ------
     SchemaError
-        For a source that a table cannot have.
+        If a table cannot have this source.
     EngineError
-        When it cannot be read.
+        If the source cannot be read.
     """
     connection = connected()
     try:
@@ -94,7 +94,7 @@ def _columns(connection: Any, source: Any) -> list[Summary]:
         relation = "source_rows"
         connection.register(relation, frame)
     if is_csv(source):
-        # as the engine does: a line that cannot be read is kept
+        # as in the engine: keep lines that cannot be read
         connection.execute(f"CREATE TEMP TABLE texts AS SELECT * FROM {relation}")
         relation = "texts"
     described = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
@@ -108,7 +108,7 @@ def _columns(connection: Any, source: Any) -> list[Summary]:
 
 
 def _names(frame: Any) -> list[str]:
-    """Return the columns of a frame; none of what is no frame."""
+    """Return the column names of a frame; none for other objects."""
     if hasattr(frame, "collect_schema"):
         return list(frame.collect_schema().names())
     names = getattr(frame, "column_names", getattr(frame, "columns", ()))
@@ -116,7 +116,7 @@ def _names(frame: Any) -> list[str]:
 
 
 def _first(names: Sequence[str]) -> list[str]:
-    """Return the names of which none differs from another by case only."""
+    """Return the names, with only the first of those that differ by case alone."""
     found: dict[str, str] = {}
     for name in names:
         found.setdefault(name.casefold(), name)
@@ -124,7 +124,7 @@ def _first(names: Sequence[str]) -> list[str]:
 
 
 def _column(connection: Any, relation: str, name: str, held: str, *, loose: bool) -> Summary:
-    """Return what a column holds; ``loose`` where the engine takes its texts for any kind."""
+    """Summarise a column; with ``loose`` the engine accepts its texts for any kind."""
     column = quoted(name)
 
     def one(statement: str) -> Any:
@@ -148,7 +148,7 @@ def _column(connection: Any, relation: str, name: str, held: str, *, loose: bool
     elif held in WHOLE:
         holds, value = "whole", f"TRY_CAST({column} AS HUGEINT)"
     elif held in NUMBERS:
-        # frames hold whole numbers as real ones where some are missing
+        # frames hold whole numbers as floats if some are missing
         (broken,) = one(
             f"SELECT COUNT(*) FILTER (isfinite(x) AND x <> FLOOR(x)) FROM (SELECT {number} AS x "
             f"FROM {relation})"

@@ -1,4 +1,4 @@
-"""Sparse rows over the cells of a domain: linear queries in their shortest form."""
+"""Sparse rows over the bins of a domain: linear queries in their shortest form."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Support:
-    """A sparse row over cells in its shortest form.
+    """A sparse row over bins in its shortest form.
 
     Attributes
     ----------
     where : slice or int array, shape (k,)
-        The cells with non-zero values: a slice when they are consecutive, else strictly increasing.
+        The bins with non-zero values: a slice if they are consecutive, else strictly increasing.
     value : float or float array, shape (k,)
-        Their values: one number when all are equal.
+        Their values: one number if all are equal.
     """
 
     where: slice | Ints
@@ -35,25 +35,25 @@ class Support:
 
     @property
     def index(self) -> range | Ints:
-        """The cells, as a range when they are consecutive."""
+        """The bins, as a range if they are consecutive."""
         if isinstance(self.where, slice):
             return range(self.where.start, self.where.stop)
         return self.where
 
     @property
     def count(self) -> int:
-        """How many cells have a value."""
+        """Number of bins with a value."""
         return len(self.index)
 
     @property
     def largest(self) -> float:
-        """The largest absolute value: the sensitivity when one row is added or removed."""
+        """The largest absolute value: the sensitivity to adding or removing one row of data."""
         import numpy as np
 
         return float(np.abs(self.value).max(initial=0.0)) if self.count else 0.0
 
     def dense(self, cells: int) -> Floats:
-        """Return the row, shape (cells,)."""
+        """Return the row as a dense array, shape (cells,)."""
         import numpy as np
 
         row = np.zeros(cells)
@@ -67,16 +67,16 @@ def support(cells: int, index: Cells, value: Values) -> Support:
     Parameters
     ----------
     cells : int
-        Number of cells of the domain.
+        Number of bins of the domain.
     index : range, or ints, shape (k,)
-        Cells, each at most once, in [0, cells).
+        Bins, each at most once, in [0, cells).
     value : float, or floats, shape (k,)
-        Values of these cells, finite; one number stands for all. Zeros are left out.
+        Values of these bins, finite; one number stands for all. Zeros are left out.
 
     Raises
     ------
     RequestError
-        When a cell is named twice or outside the domain, or a value is not finite.
+        If a bin occurs twice or is outside the domain, or a value is not finite.
     """
     import numpy as np
 

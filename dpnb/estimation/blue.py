@@ -1,9 +1,9 @@
-"""The best linear unbiased estimate of a query from noisy linear answers, on as few numbers as it takes.
+"""Best linear unbiased estimates of queries from noisy linear answers.
 
-Rows become vectors on atoms, vectors become coordinates in a basis of the row space, and the number of
-cells disappears from the arithmetic (docs/methods/bayes.md, theorems 6 and 7). Nothing here ever
-sees data: answers enter only when weights are there, so rows that are merely planned have all but
-estimates.
+Rows become vectors on atoms, and these become coordinates in a basis of the row space, so the cost
+of the arithmetic does not depend on the number of bins (docs/methods/bayes.md, theorems 6 and 7).
+This module never sees data. Answers enter only after the weights are computed, so planned rows have
+everything but estimates.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from dpnb.estimation.atoms import Cells, Floats, Ints, Values
 
 TOLERANCE = 1e-10
-"""Largest residual, relative to the largest value of a row, that counts as none.
+"""Largest residual, relative to the largest value of a row, that counts as zero.
 
 Definition 3 of docs/methods/bayes.md.
 """
 CHECK = 1e-8
-"""How far the weights of an estimate may be from reproducing its query.
+"""Largest relative error with which the weights of an estimate may reproduce its query.
 
 Algorithm 8 of docs/methods/bayes.md.
 """
 REFACTOR = 64
-"""After so many rows the covariance is factored anew, where that takes less than WORK products."""
+"""The covariance is factored anew every REFACTOR rows, if that takes at most WORK products."""
 WORK = 2e7
 CERTAIN = (1e-11, 1e-7)
-"""Rows whose part outside the space has at most the first relative length do not add a direction, from the
-second on they are; in between the order decides."""
+"""Relative lengths of a row's part outside the space. Up to the first the row adds no direction,
+above the second it does; in between the order of the rows decides."""
 ROOM = 5e7
-"""Largest number of values of rows on atoms, without the disjoint ones."""
+"""Largest number of values of the rows on atoms, not counting disjoint rows."""
 
 
 class NotEstimable(RequestError):  # noqa: N818  the term of the field
@@ -49,12 +49,12 @@ class NotEstimable(RequestError):  # noqa: N818  the term of the field
     Attributes
     ----------
     residual : float
-        Largest value of the part of the query outside the row space, relative to the largest value of
-        the query; 1 when it cuts an atom. In (0, 1e-9] queries count as estimable.
+        Largest value of the part of the query outside the row space, relative to the largest value
+        of the query; 1 if it cuts an atom. Queries with at most :data:`TOLERANCE` are estimable.
     cuts : bool
-        Whether the query treats cells differently that all past rows treat alike.
+        Whether the query separates bins that no past row separates.
     place : int
-        Which of the queries that were asked together it is.
+        Index of the query among those solved together.
     """
 
     def __init__(self, residual: float, *, cuts: bool, place: int = 0) -> None:
@@ -79,14 +79,14 @@ class Solutions:
     Attributes
     ----------
     estimates : float array, shape (g,)
-        NaN when a row is only planned.
+        NaN if a row is only planned.
     variances : float array, shape (g,)
-        Of the estimates' noise, in squared units of the answers.
+        Variances of the estimates' noise, in squared units of the answers.
     coordinates : float array, shape (g, r)
-        Of the queries in the basis of the row space.
+        Coordinates of the queries in the basis of the row space.
     residuals : float array, shape (g,)
-        Largest value of the part outside the row space that was taken for rounding; with real values
-        widen intervals by this times a public bound on the number of rows.
+        Largest value of the part outside the row space, treated as rounding. With real values,
+        widen confidence intervals by this times a public bound on the number of rows of data.
     """
 
     estimates: Floats
@@ -111,7 +111,7 @@ class Solutions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solution:
-    """The estimate of one query; the attributes are those of :class:`Solutions` for a single one."""
+    """The estimate of one query, with the attributes of :class:`Solutions` for a single query."""
 
     estimate: float
     variance: float
@@ -125,18 +125,20 @@ class Solution:
 
 
 class RowSpace:
-    """The space that rows with noisy answers span, and what they tell about it.
+    """The space spanned by rows with noisy answers, and the estimates of queries in it.
 
-    Rows that came together and share no cell are directions of their own, each with one answer: the
-    *near* coordinates, whose estimates are independent. All other rows are stored by their *far*
-    coordinates in an orthonormal basis of the rest. Given the near answers, the other rows have the
-    covariance near S near' + V; with W the inverse of its Cholesky factor, W times the far coordinates
-    are the rows of a plain least-squares problem (docs/methods/bayes.md, algorithm 8).
+    Rows that are added together and share no bin are directions of their own, each with one answer:
+    the *near* coordinates, whose estimates are independent. All other rows are stored by their
+    *far* coordinates in an orthonormal basis of the rest. Given the near answers, the other rows
+    have the covariance near S near' + V. With W the inverse of its Cholesky factor, W times the far
+    coordinates are the rows of an ordinary least-squares problem.
+
+    Algorithm 8 of docs/methods/bayes.md.
 
     Parameters
     ----------
     cells : int
-        Number of cells of the domain, 1 or more.
+        Number of bins of the domain, 1 or more.
 
     Examples
     --------
@@ -146,19 +148,19 @@ class RowSpace:
     -4.5
     """
 
-    _own: Ints  # numbers of the rows with near directions
-    _other: list[int]  # numbers of all other rows
+    _own: Ints  # indices of the rows with near directions
+    _other: list[int]  # indices of all other rows
     _group: Ints  # the near direction of each atom, -1 for none
-    _shape: Floats  # the value of that direction there
-    _length: Floats  # of each own row
+    _shape: Floats  # the value of that direction at each atom
+    _length: Floats  # length of each own row
     _spread: Floats  # S, the variance along each near direction by its own answer
     _basis: Floats  # far directions on atoms
     _near: Floats  # near coordinates of the other rows
     _whiten: Floats  # W
     _white: Floats  # W times the far coordinates of the other rows
-    _covariance: Floats  # of the far coordinates
-    _many: int  # how many other rows are in
-    _rest: int  # how many far directions
+    _covariance: Floats  # covariance of the far coordinates
+    _many: int  # number of other rows added so far
+    _rest: int  # number of far directions
 
     def __init__(self, cells: int) -> None:
         if cells < 1:
@@ -209,7 +211,7 @@ class RowSpace:
 
     @property
     def variances(self) -> Floats:
-        """The variances of their noises, shape (rows,)."""
+        """The noise variances of the answers, shape (rows,)."""
         import numpy as np
 
         return np.array(self._variances, dtype=np.float64)
@@ -224,16 +226,16 @@ class RowSpace:
     # rows with answers
 
     def add_support(self, row: Support, answer: float, variance: float) -> bool:
-        """Take in a row with its noisy answer; return whether it is a new direction.
+        """Add a row with its noisy answer; return whether it adds a direction.
 
         Parameters
         ----------
         row : Support
             Not all zero.
         answer : float
-            In units of the row's values times counts; NaN for a row that is only planned.
+            In units of the row's values times counts; NaN for a planned row.
         variance : float
-            Of the answer's noise, positive and finite.
+            Variance of the answer's noise, positive and finite.
         """
         import numpy as np
 
@@ -252,12 +254,12 @@ class RowSpace:
         return self._take(self.partition.read(row)[0], variance)
 
     def extend(self, rows: Sequence[tuple[Support, float, float]]) -> None:
-        """Take in many rows at once, all or none: one factorisation for all rows, old and new.
+        """Add many rows at once, all or none, with one factorisation for all rows, old and new.
 
         Raises
         ------
         RequestError
-            When a row is none, or the rows cut the cells into more atoms than there is room for.
+            If a row or variance is not valid, or the rows cut the bins into too many atoms.
         """
         for row, _, variance in rows:
             _check(row, variance)
@@ -272,7 +274,7 @@ class RowSpace:
             raise
 
     def _build(self) -> None:
-        """Work out everything anew from the rows."""
+        """Recompute everything from the rows."""
         import numpy as np
         from scipy import linalg
 
@@ -305,11 +307,12 @@ class RowSpace:
         near, _, residual = self._coordinates(rows)
         found = _directions(residual * (np.sqrt(sizes) / np.sqrt(rows**2 @ sizes)[:, None]))
         if found is None:
-            # whether a row is new depends on the order here: as if they came one by one
+            # the rank depends on the order of the rows here, so add them one by one
             for row, variance in zip(rows, noise.tolist(), strict=True):
                 self._take(row, variance)
             return
-        # once more, as a short residual is not quite orthogonal to the near directions
+        # orthogonalise again, because a short residual is not quite orthogonal to the near
+        # directions
         _, _, basis = self._coordinates(found / np.sqrt(sizes))
         self._basis = basis / np.sqrt(basis**2 @ sizes)[:, None]
         self._many, self._rest = len(rows), len(found)
@@ -322,7 +325,7 @@ class RowSpace:
         self._factor()
 
     def _take(self, row: Floats, variance: float) -> bool:
-        """Bring in a row on atoms, the last of the other ones; return whether it is a new direction."""
+        """Add a row on atoms as the last other row; return whether it adds a direction."""
         import numpy as np
 
         m, r = self._many, self._rest
@@ -342,7 +345,7 @@ class RowSpace:
         solved = self._covariance[:r, :r] @ far
         spread = 1.0 + float(far @ solved)
         if new:
-            # once more, as a short residual is not quite orthogonal
+            # orthogonalise again, because a short residual is not quite orthogonal
             direction = self._coordinates(residual[None, :])[2][0]
             direction = direction / np.sqrt(direction**2 @ self.partition.sizes)
             length = float(residual * self.partition.sizes @ direction) / left
@@ -373,7 +376,7 @@ class RowSpace:
             self._covariance[:r, :r] = inverse @ inverse.T
 
     def _coordinates(self, rows: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return near and far coordinates and residuals of rows on atoms."""
+        """Return the near and far coordinates and the residuals of rows on atoms."""
         import numpy as np
         from scipy.sparse import csr_array
 
@@ -394,7 +397,7 @@ class RowSpace:
     # queries
 
     def _located(self, rows: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return coordinates of rows on atoms, and what is left outside, also relative to the rows."""
+        """Return coordinates of rows on atoms, and largest residuals, absolute and relative."""
         import numpy as np
 
         near, far, residual = self._coordinates(rows)
@@ -433,9 +436,9 @@ class RowSpace:
         Raises
         ------
         NotEstimable
-            When the query is not a combination of the rows.
+            If the query is not a combination of the rows.
         RequestError
-            When the noises are of scales too far apart to reproduce the query to 1e-8.
+            If the noise scales are too far apart to reproduce the query to 1e-8.
         """
         return self.solve_many([(index, value)])[0]
 
@@ -447,7 +450,7 @@ class RowSpace:
         NotEstimable
             For the first query that is not a combination of the rows.
         RequestError
-            As of :meth:`solve`.
+            As in :meth:`solve`.
         """
         import numpy as np
 
@@ -464,7 +467,7 @@ class RowSpace:
         return self._solution(near, far, left)
 
     def _solution(self, near: Floats, far: Floats, left: Floats) -> Solutions:
-        """Return the weights a that minimise a' V a and reproduce the queries."""
+        """Solve for the weights a that minimise a' V a and reproduce the queries."""
         import numpy as np
         from scipy import linalg
 
@@ -475,11 +478,11 @@ class RowSpace:
             known = ((near * self._spread) @ beside.T) @ whiten.T
             gap = far - known @ white
         weights = known + gap @ self._covariance[:r, :r] @ white.T
-        # one step of refinement takes out what rounding left
+        # one step of iterative refinement removes rounding errors
         weights += (far - weights @ white) @ self._covariance[:r, :r] @ white.T
         largest = np.abs(np.concatenate([near, far], axis=1)).max(axis=1, initial=0.0)
         if not _reproduces(weights @ white, far, largest):
-            # the covariance has gathered rounding errors: an exact factor
+            # the covariance has accumulated rounding errors, so factor anew
             q, upper = np.linalg.qr(white)
             weights = (
                 known - (known @ q) @ q.T + linalg.solve_triangular(upper, far.T, trans="T").T @ q.T
@@ -508,7 +511,7 @@ class RowSpace:
         return float(self.misfits([self.answers[None, :]])[0])
 
     def misfits(self, noises: Iterable[Floats]) -> Floats:
-        """Return :meth:`misfit` for draws of the noises, arrays of shape (some, rows), in one array."""
+        """Return :meth:`misfit` for draws of the noise, given in arrays of shape (some, rows)."""
         import numpy as np
 
         m = self._many
@@ -522,7 +525,7 @@ class RowSpace:
 
 
 def _grown(array: Floats, shape: tuple[int, int]) -> Floats:
-    """Return an array with room for ``shape``, doubling what is too small."""
+    """Return an array with room for ``shape``, doubling sides that are too small."""
     import numpy as np
 
     if all(has >= needs for has, needs in zip(array.shape, shape, strict=True)):
@@ -537,7 +540,7 @@ def _grown(array: Floats, shape: tuple[int, int]) -> Floats:
 
 
 def _disjoint(table: Any, sizes: Floats) -> Ints:
-    """Return numbers of rows that share no atom, the smallest first."""
+    """Return ascending indices of rows that share no atom; small rows have priority."""
     import numpy as np
 
     free = np.ones(len(sizes), dtype=bool)
@@ -552,7 +555,7 @@ def _disjoint(table: Any, sizes: Floats) -> Ints:
 
 
 def _reproduces(found: Floats, wanted: Floats, largest: Floats) -> bool:
-    """Return whether weights give the queries back, to rounding."""
+    """Return whether weights reproduce the queries, up to rounding."""
     import numpy as np
 
     return bool((np.abs(found - wanted).max(axis=1, initial=0.0) <= CHECK * largest).all())
@@ -561,8 +564,8 @@ def _reproduces(found: Floats, wanted: Floats, largest: Floats) -> bool:
 def _directions(rows: Floats) -> Floats | None:
     """Return an orthonormal basis of the space of rows of length 1 or less, shape (rank, p).
 
-    Pivots are chosen in the small triangular factor alone, which has the same rank (Chan 1987, Rank
-    revealing QR factorizations). None when the rank is not clear.
+    Pivots are chosen only in the small triangular factor, which has the same rank (Chan 1987, Rank
+    revealing QR factorizations). None if the rank is not clear.
     """
     import numpy as np
     from scipy import linalg
@@ -580,7 +583,7 @@ def _directions(rows: Floats) -> Floats | None:
 
 
 def _check(row: Support, variance: float) -> None:
-    """Refuse what no row of a history is."""
+    """Refuse a row of zeros, or a variance that is not positive and finite."""
     if not row.count:
         raise RequestError("A measurement has only zeros", "Leave it out.")
     if not 0 < variance < float("inf"):

@@ -1,8 +1,8 @@
-"""Bounds that hold for all queries at once, whatever was looked at before and whatever is estimable.
+"""Bounds that hold for all queries at once, even if chosen after a look or not estimable.
 
-Every noise keeps within its own allowance with a chance that adds up to the confidence; then the exact
-counts solve a system of inequalities, and a query lies between the least and the greatest value it takes
-there, two linear programs over atoms (docs/methods/bayes.md, theorem 14).
+All noise draws stay within their allowances with probability at least the confidence. The exact
+counts then solve a system of inequalities, and a query lies between its least and greatest value
+there: two linear programs over atoms (docs/methods/bayes.md, theorem 14).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Pair: TypeAlias = tuple[float, float]
 
 SLACK = 1e-7
-"""By which ends are moved outward, in units of the largest number: the tolerance of the solver."""
+"""How far ends move outward, in units of the largest number, for the tolerance of the solver."""
 
 
 def allowances(
@@ -34,8 +34,8 @@ def allowances(
 ) -> list[float]:
     """Return q_i with P(some |noise i| > q_i) <= ``alpha``.
 
-    Shares of alpha are alpha / m each, or 6 alpha / (pi^2 i^2) for a history that may grow without
-    end (docs/methods/bayes.md, theorem 14).
+    Each noise gets the share alpha / m, or 6 alpha / (pi^2 i^2) for a history that may grow without
+    limit (docs/methods/bayes.md, theorem 14).
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def allowances(
     alpha : float
         Failure probability, 0 < alpha < 1.
     granularities : sequence of float, length m
-        Steps of the lattices; half a step is added.
+        Spacings of the lattices; half a spacing is added.
     growing : bool
 
     Examples
@@ -66,14 +66,14 @@ def allowances(
 
 
 def closed_form(weights: Sequence[float] | Floats, widths: Sequence[float]) -> float:
-    """Return a margin of error around an estimate that holds for all queries at once: sum |A_i| q_i.
+    """Return an estimate's margin of error that holds for all queries at once: sum |A_i| q_i.
 
     Parameters
     ----------
     weights : floats, shape (m,)
         A, with estimate = A y.
     widths : floats, length m
-        Of :func:`allowances`.
+        Output of :func:`allowances`.
     """
     return math.fsum(abs(float(w)) * q for w, q in zip(weights, widths, strict=True))
 
@@ -88,30 +88,30 @@ def guaranteed(
 ) -> list[Pair]:
     """Return bounds of queries that all hold together with probability 1 - ``alpha``.
 
-    The same holds of all other queries: the failure probability is not shared among them.
+    The promise covers all other queries, too: the failure probability is not divided among queries.
 
     Parameters
     ----------
     history : History
         Without planned rows.
     queries : sequence of (index, value)
-        Need not be estimable, and may be chosen after looking at answers.
+        They need not be estimable, and may be chosen after looking at answers.
     alpha : float
         Failure probability, 0 < alpha < 1.
     nonnegative : bool
-        Whether no cell holds less than 0, as for counts.
+        Whether every bin is at least 0, as for counts.
     growing : bool
-        Whether the same promise covers rows that are added later.
+        Whether the promise also covers rows that are added later.
 
     Returns
     -------
     list of (low, high)
-        Infinite where nothing bounds the query.
+        Infinite if nothing bounds the query.
 
     Raises
     ------
     RequestError
-        When no counts fit the answers within the allowances: they contradict each other.
+        If no counts fit the answers within the allowances: they contradict each other.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def guaranteed(
         raise RequestError("Planned rows have no answers yet", "Leave them out.")
     steps = [row.granularity for row in rows]
     widths = np.array(allowances([row.distribution for row in rows], alpha, steps, growing=growing))
-    # the solver's tolerances are absolute: every row, and every cost below, in units of its largest number
+    # the solver's tolerances are absolute, so each row and cost is in units of its largest number
     sizes = np.abs(space.matrix).max(axis=1, initial=0.0)
     matrix = csr_array(space.matrix / sizes[:, None])
     answers, widths = space.answers / sizes, widths / sizes
@@ -139,7 +139,7 @@ def guaranteed(
     for index, value in queries:
         low, high = _coefficients(history, support(history.cells, index, value))
         if not nonnegative and (low != high).any():
-            # cells of one atom can be moved against each other without end
+            # bins of one atom can offset each other without limit
             found.append((-math.inf, math.inf))
             continue
         least, size = 0.0 if nonnegative else None, float(np.abs([low, high]).max()) or 1.0
@@ -163,7 +163,7 @@ def _coefficients(history: History, query: Support) -> tuple[Floats, Floats]:
 
 
 def _minimum(cost: Floats, rows: Any, limits: Floats, least: float | None) -> float:
-    """Return the minimum of ``cost`` s over s with rows s <= limits, -inf when there is none."""
+    """Return the minimum of ``cost`` s over s with rows s <= limits; -inf if it is unbounded."""
     from scipy.optimize import linprog
 
     if not cost.any() and rows is None:

@@ -1,4 +1,4 @@
-"""One result over all declared groups: released vectors, values and intervals."""
+"""One result over all declared groups: released vectors, values and confidence intervals."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ class Estimates:
     alias : str
     function : {'COUNT', 'SUM', 'AVG', 'FORMULA', 'CELLS'}
     column : str or None
-        What is aggregated, where that is a bare column.
+        The aggregated column; None for other expressions.
     total, count : tuple of float, or None
         The released vectors in units of the measure: for SUM the sums, for COUNT the counts, for
-        AVG the centred sums and the counts, for CELLS the counts of all cells of each group.
+        AVG the centred sums and the counts, for CELLS the counts of all bins of each group.
     total_distribution, count_distribution : NoiseDistribution or None
         Their noise.
     middle, reach : float
         For AVG: the origin of the centred sums and the largest distance from it.
     look : int
-        How many versions of these numbers were seen, this one included.
+        Number of versions of these numbers released so far, including this one.
     alpha : float
         Failure probability at this look, for all groups (or for each on its own).
     estimate : tuple of float or None
-        One value for each group; None where an AVG has too few rows to tell, and where a formula
-        rests on such an AVG or its interval is all reals.
+        One value for each group; None if an AVG has too few rows to tell, or a formula depends on
+        such an AVG or its confidence interval is all reals.
     low, high : tuple of float
-        The interval of each group; infinite ends occur in formulas only.
+        The confidence interval of each group; only formulas have infinite ends.
     formula : Formula or None
     leaves : tuple of Estimates
-        The aggregates of the formula, with the intervals that its own rest on. Of a quantile: the
-        counts by cell, for each group all cells, without intervals.
+        The aggregates of the formula, with the confidence intervals that its own are computed from.
+        For a quantile: the counts of all bins of each group, without confidence intervals.
     """
 
     alias: str
@@ -84,7 +84,7 @@ class Estimates:
         alpha: float,
         look: int,
     ) -> Estimates:
-        """Return values that combine several releases with different noise."""
+        """Build estimates from values that combine several releases with different noise."""
         value = aggregate.value
         return cls(
             aggregate.alias, aggregate.function, value.name if isinstance(value, Column) else None,
@@ -94,11 +94,11 @@ class Estimates:
 
     @property
     def plain(self) -> bool:
-        """Whether nothing but the intervals is known: of a formula, and of combined answers."""
+        """Whether there are no released vectors: for formulas and combined answers."""
         return self.total is None and self.count is None
 
     def text(self, group: int) -> str:
-        """Return the estimate as shown."""
+        """Return the estimate as displayed."""
         found = self.estimate[group]
         if found is None:
             return "too few rows to tell"
@@ -106,7 +106,7 @@ class Estimates:
         return figure(shown, self._grain(group))
 
     def _grain(self, group: int) -> float:
-        """Return the size of the digits to show: whole numbers for what can only be one."""
+        """Return the resolution to show: whole numbers for values that can only be whole."""
         half = self.margin_of_error(group)
         if self.function == "COUNT":
             return whole(half)
@@ -144,11 +144,11 @@ class Estimates:
         return cls(**values)
 
     def margin_of_error(self, group: int) -> float:
-        """Return half the width of a group's interval."""
+        """Return half the width of a group's confidence interval."""
         return (self.high[group] - self.low[group]) / 2
 
     def interval_text(self, group: int) -> str:
-        """Return the interval as shown."""
+        """Return the confidence interval as displayed."""
         half = self._grain(group)
         counts = self.function == "COUNT"
         return ends_text(self.low[group], self.high[group], half, counts=counts)
@@ -169,9 +169,10 @@ def estimate(
     alpha: float,
     each: float,
 ) -> Estimates:
-    """Compute one aggregate's values and intervals from released vectors.
+    """Compute one aggregate's values and confidence intervals from released vectors.
 
-    ``alpha`` is kept for questions; ``each`` is the failure probability of one displayed interval.
+    ``alpha`` is stored for later questions; ``each`` is the failure probability of one displayed
+    confidence interval.
     """
     values: list[float | None] = []
     ends: list[tuple[float, float]] = []
@@ -185,8 +186,8 @@ def estimate(
         ends = [around(released, total_distribution, each) for released in total]
         values = list(total)
     elif count is not None and count_distribution:
-        # a count is never negative, so the cut keeps the level; an interval wholly below 0 has
-        # missed already, and must not look like certainty
+        # a count is never negative, so the cut keeps the coverage; an interval entirely below 0
+        # does not contain the count, and must not look like certainty
         ends = [around(released, count_distribution, each) for released in count]
         half = count_distribution.quantile(each)
         ends = [(max(low, 0.0), high if high > 0 else half) for low, high in ends]
@@ -208,7 +209,7 @@ def counted(
     look: int,
     alpha: float,
 ) -> Estimates:
-    """Return the released counts of a column's cells, as the leaf of a quantile: they are not shown."""
+    """Build the leaf of a quantile from the released counts of a column's bins; it is not shown."""
     return Estimates(
         alias,
         "CELLS",
@@ -233,16 +234,17 @@ def derived(
     leaves: Sequence[Estimates],
     statistic: Callable[[Statistic], Told] | None = None,
 ) -> Estimates:
-    """Compute a formula's values and intervals from its leaves.
+    """Compute a formula's values and confidence intervals from its leaves.
 
-    A variance or quantile in it is a leaf of its own: ``statistic`` returns a value and an interval of
-    each group, which share the failure probability as those of aggregates do.
+    A variance or quantile in it is a leaf of its own: ``statistic`` returns a value and a
+    confidence interval for each group, which share the failure probability like those of
+    aggregates.
 
-    The intervals spend no failure probability of their own. Simultaneous intervals of all
-    aggregates in all groups hold together with probability 1 - alpha; where they do, so do their
-    images under any formulas, however many (docs/methods/estimation.md, theorem 7). Intervals that
-    hold each on its own rest on leaves at alpha / h each for h leaves: by the union bound, a
-    formula's interval fails with probability alpha at most.
+    The formula's intervals need no failure probability of their own. Simultaneous intervals of all
+    aggregates in all groups hold together with probability 1 - alpha; if they hold, so do their
+    images under any number of formulas (docs/methods/estimation.md, theorem 7). Intervals that hold
+    separately use leaves at alpha / h each for h leaves: by the union bound, a formula's interval
+    fails with probability at most alpha.
     """
     values: list[float | None] = []
     ends: list[tuple[float, float]] = []
@@ -269,7 +271,7 @@ def _columns(
     leaves: Sequence[Estimates],
     statistic: Callable[[Statistic], Told] | None,
 ) -> tuple[Formula, list[Told]]:
-    """Return a formula with its statistics as leaves, and the value and interval of each leaf."""
+    """Return a formula with its statistics as leaves, and the values and intervals of each leaf."""
     columns: list[Told] = [
         (list(leaf.estimate), list(zip(leaf.low, leaf.high, strict=True))) for leaf in leaves
     ]

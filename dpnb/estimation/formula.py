@@ -1,9 +1,9 @@
 """Formulas over released values: their value, and an interval that holds whenever the leaves' do.
 
 Interval arithmetic always gives a superset of the formula's image of the box of the leaves'
-intervals, so the exact value is inside whenever all leaves' exact values are inside theirs
-(DPXPlain, appendix C.4; docs/methods/estimation.md, theorem 7). No optimiser is used: one that
-stops early would lose coverage.
+confidence intervals. So the exact value is inside whenever all leaves' exact values are inside
+theirs (DPXPlain, appendix C.4; docs/methods/estimation.md, theorem 7). There is no optimiser,
+because one that stops early would lose coverage.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SYMBOLS = {"+": 1, "-": 1, "*": 2, "/": 2}
 
 
 def value(formula: Formula, leaves: Sequence[float]) -> float | None:
-    """Return a formula's value; None where it is not defined or not finite.
+    """Return a formula's value; None if it is not defined or not finite.
 
     Examples
     --------
@@ -59,9 +59,9 @@ _OPERATIONS: dict[Operator, Callable[[float, float], float]] = {
 
 
 def interval(formula: Formula, leaves: Sequence[Pair]) -> Pair:
-    """Return an interval that holds the formula's value for all values of the leaves in theirs.
+    """Return an interval that contains the formula's value for all leaves in their intervals.
 
-    All reals where the formula is not defined on the whole box: a divisor's interval contains 0, a
+    All reals if the formula is not defined on the whole box: a divisor's interval contains 0, a
     logarithm's reaches 0, or a square root's reaches below it. Ends are rounded outwards.
 
     Parameters
@@ -94,7 +94,7 @@ def interval(formula: Formula, leaves: Sequence[Pair]) -> Pair:
         raise TypeError("statistics are settled before formulas are worked out")
     left, right = interval(formula.left, leaves), interval(formula.right, leaves)
     if REALS in (left, right):
-        # also what is not defined: no later step makes it known
+        # all reals also mean "not defined", and no later operation defines it
         return REALS
     return _combined(formula.operator, left, right)
 
@@ -109,12 +109,12 @@ def _combined(operator: Operator, left: Pair, right: Pair) -> Pair:
     corners = [_corner(operator, a, b) for a in left for b in right]
     if any(math.isnan(corner) for corner in corners):
         return REALS
-    # of -0 and +0 the former: a product below 0 that is too small to be told
+    # prefer -0 to +0: it may be a product below 0 that was rounded to 0
     return _outward(min(corners, key=lambda at: (at, math.copysign(1.0, at))), max(corners))
 
 
 def _corner(operator: Operator, left: float, right: float) -> float:
-    """Return a product or quotient; where 0 goes in, the 0 that comes out is not a rounded one."""
+    """Return a product or quotient; an exact 0, from an operand 0, is returned as +0."""
     found = _OPERATIONS[operator](left, right)
     return 0.0 if found == 0 and 0 in (left, right) else found
 
@@ -144,14 +144,14 @@ def _exp(value: float) -> float:
 
 
 def _outward(low: float, high: float, steps: int = 1) -> Pair:
-    """Return the interval widened by the rounding error of its ends.
+    """Widen an interval by the rounding error of its ends.
 
-    + - * / and square roots are rounded to nearest, so one step suffices; the C library's exp and log are within one
-    unit in the last place, so two do.
+    + - * / and square roots are rounded to nearest, so one float outward suffices; the C library's
+    exp and log are within one unit in the last place, so two suffice.
     """
     if math.isnan(low) or math.isnan(high):
         return REALS
-    # rounding keeps signs, that of 0 included: what is rounded to +0 is not below 0
+    # rounding keeps signs, also that of 0: a value rounded to +0 is not below 0
     least = 0.0 if math.copysign(1.0, low) > 0 else -math.inf
     for _ in range(steps):
         low, high = math.nextafter(low, -math.inf), math.nextafter(high, math.inf)
@@ -159,7 +159,7 @@ def _outward(low: float, high: float, steps: int = 1) -> Pair:
 
 
 def text(formula: Formula, leaves: Sequence[str], strength: int = 0) -> str:
-    """Return a formula as shown, with the names of its leaves.
+    """Return a formula as displayed, with the names of its leaves.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def text(formula: Formula, leaves: Sequence[str], strength: int = 0) -> str:
 
 
 def _variance_text(formula: Variance, leaves: Sequence[str], strength: int) -> str:
-    """Return a variance as the mean of squares less the square of the mean; n is the mean's count."""
+    """Return a variance as mean of squares minus square of the mean; n is the mean's count."""
     mean, squares = leaves[formula.mean], leaves[formula.square]
     origin, shift = float(formula.origin), float(formula.shift)
     distance = f"({mean} - {origin:g})" if origin else mean

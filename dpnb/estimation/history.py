@@ -1,8 +1,8 @@
-"""The rows with noisy answers that inference may rest on, and what they say together.
+"""The rows with noisy answers that inference may use, and joint estimates from them.
 
-Only what a mechanism released with its own independent noise belongs here: raw, once, at full precision,
-of one version of the data, with the distribution of its noise (docs/methods/bayes.md, definition 5). An
-estimate has no such distribution, so no row can be made of one.
+A row is an answer that a mechanism released with independent noise: raw, once, at full precision,
+on one version of the table, with the distribution of its noise (docs/methods/bayes.md,
+definition 5). An estimate has no such distribution, so it cannot become a row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ALARM = 0.999
 """Share of consistent histories that raise no alarm (docs/methods/bayes.md, definition 17)."""
 WORK = 4e9
-"""Products that the simulation of its threshold may take."""
+"""Most products for the simulation of the alarm threshold."""
 
 
 def _is_number(value: object) -> bool:
@@ -42,24 +42,25 @@ class Row:
     name : str
         Name of the release, unique in a history.
     index : range or ints, shape (k,)
-        Cells with a value; stored as a range when consecutive, else as increasing ints.
+        Bins with a value; stored as a range if consecutive, else as increasing ints.
     value : float or floats, shape (k,)
-        Their values, finite, not all zero; stored as one number when all are equal.
+        Their values, finite, not all zero; stored as one number if all are equal.
     answer : float
-        Sum of values times counts, plus noise; neither clipped nor rounded. Not read when planned.
+        Sum of values times counts, plus noise; neither clipped nor rounded. Ignored if planned.
     distribution : NoiseDistribution
-        Of the noise.
+        Distribution of the noise.
     version : int
-        Version of the data.
+        Version of the table.
     granularity : float
-        Step of the lattice that the answer lies on, 0 or more, in units of the answer.
+        Spacing of the lattice that the answer lies on, in units of the answer; 0 for none.
     planned : bool
-        Not released yet: its answer is unknown, only its noise counts.
+        True if it is not released yet: there is no answer, only the noise distribution.
 
     Raises
     ------
     RequestError
-        When the row is empty or not finite, the answer is not finite, or the distribution is unknown.
+        If the row is empty or not finite, the answer is not finite, or the noise distribution is
+        not supported.
     """
 
     name: str
@@ -109,7 +110,7 @@ class Row:
 
     @property
     def sensitivity(self) -> float:
-        """Largest absolute value: what one added or removed record can change.
+        """Largest absolute value: the most that one added or removed row of data can change.
 
         Definition 1 of docs/methods/bayes.md.
         """
@@ -134,7 +135,7 @@ class Consistency:
     expected : int
         Its mean: rows minus rank.
     threshold : float
-        What consistent histories exceed with probability 0.001.
+        Value that consistent histories exceed with probability 0.001.
     """
 
     statistic: float
@@ -143,16 +144,19 @@ class Consistency:
 
     @property
     def alarmed(self) -> bool:
-        """Whether something other than noise is likely: changed data, an altered or repeated answer."""
+        """Whether something other than noise is likely.
+
+        For example changed data, or an altered or repeated answer.
+        """
         return self.statistic > self.threshold
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data (JSON); an infinite threshold is None."""
+        """Return the check as plain data (JSON); an infinite threshold is None."""
         return asdict(self) | {"threshold": self.threshold if self.expected else None}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Consistency:
-        """Build it from :meth:`to_dict`."""
+        """Build the check from :meth:`to_dict`."""
         threshold = data["threshold"]
         return cls(
             float(data["statistic"]),
@@ -168,12 +172,12 @@ class Missing:
     Attributes
     ----------
     kind : {'query', 'part', 'complement'}
-        The query itself, its cells that nothing determines yet, or what is left of the total.
+        The query itself, its part on bins that no row determines yet, or the total minus the query.
     index, value
-        The row, as of :class:`Row`.
+        The row, as in :class:`Row`.
     sensitivity : float
     cells : int
-        How many cells it would charge.
+        Number of bins it would charge.
     """
 
     kind: Literal["query", "part", "complement"]
@@ -184,14 +188,14 @@ class Missing:
 
 
 class History:
-    """The usable releases of one version of the data, in order.
+    """The usable releases of one version of a table, in order.
 
     Parameters
     ----------
     cells : int
-        Number of cells of the domain.
+        Number of bins of the domain.
     version : int
-        Version of the data; rows of others are refused.
+        Version of the table; rows of other versions are refused.
 
     Examples
     --------
@@ -213,7 +217,7 @@ class History:
         answers: Sequence[float],
         distributions: Sequence[NoiseDistribution] | NoiseDistribution,
     ) -> History:
-        """Return a history from a dense matrix.
+        """Build a history from a dense matrix.
 
         Parameters
         ----------
@@ -240,23 +244,23 @@ class History:
 
     @property
     def cells(self) -> int:
-        """Number of cells of the domain."""
+        """Number of bins of the domain."""
         return self.space.cells
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The rows, in the order in which they came."""
+        """The rows, in the order in which they were added."""
         return tuple(self._rows)
 
     def copy(self) -> History:
-        """Return an independent copy, to try planned rows on."""
+        """Return an independent copy, to try planned rows."""
         made = History.__new__(History)
         made.space, made.version = self.space.copy(), self.version
         made._rows, made._names = list(self._rows), set(self._names)
         return made
 
     def _admit(self, rows: Iterable[Row]) -> None:
-        """Refuse what would make estimates wrong (docs/methods/bayes.md, definition 5)."""
+        """Refuse rows that would make estimates wrong (docs/methods/bayes.md, definition 5)."""
         names: set[str] = set()
         for row in rows:
             if not isinstance(row, Row):
@@ -280,12 +284,12 @@ class History:
             names.add(row.name)
 
     def add(self, row: Row) -> None:
-        """Take in one row.
+        """Add one row.
 
         Raises
         ------
         RequestError
-            When its name is taken, its version another one, or it does not fit the domain.
+            If its name is taken, its version differs, or it does not fit the domain.
         """
         self._admit([row])
         self.space.add_support(row.support, row.answer, row.variance)
@@ -293,7 +297,7 @@ class History:
         self._names.add(row.name)
 
     def extend(self, rows: Iterable[Row]) -> None:
-        """Take in many rows at once, faster than one by one; all or none."""
+        """Add many rows at once, all or none; this is faster than one by one."""
         batch = list(rows)
         self._admit(batch)
         self.space.extend([(row.support, row.answer, row.variance) for row in batch])
@@ -329,7 +333,7 @@ class History:
         Raises
         ------
         NotEstimable
-            For the first that the rows do not determine.
+            For the first query that the rows do not determine.
         """
         return self._joint(self.space.solve_many(queries))
 
@@ -343,13 +347,13 @@ class History:
         )
 
     def consistency(self, draws: int = 100_000, seed: int = 0) -> Consistency:
-        """Return whether the answers fit together (docs/methods/bayes.md, definition 17).
+        """Check whether the answers fit together (docs/methods/bayes.md, definition 17).
 
         Parameters
         ----------
         draws : int
-            Simulated histories; fewer, but 2,000 at least, when there are many rows. None are needed
-            when all noises are Gaussian: then the distribution is chi squared.
+            Number of simulated histories; fewer, but at least 2,000, if there are many rows. If all
+            noise is Gaussian, none are needed: the distribution is chi squared.
         seed : int
         """
         import numpy as np
@@ -371,19 +375,19 @@ class History:
         return Consistency(statistic, freedom, float(np.quantile(found, ALARM)))
 
     def cheapest_missing(self, index: Cells, value: Values) -> Missing | None:
-        """Return the cheapest row whose answer would make a query estimable; None when it is already.
+        """Return the cheapest row whose answer would make a query estimable; None if it already is.
 
-        Three rows would do: the query itself; its *part* on cells that nothing determines yet, as the
-        rest of it is known from past answers; and the *complement*, what is left of the total of all
-        cells when the total is estimable. The least sensitivity wins, as it sets the budget for a given
-        noise; then the fewest cells, as only these are charged (docs/methods/bayes.md, theorem 13);
-        then the query itself, whose answer alone carries no noise of older ones. The other two
+        Three rows would do: the query itself; its *part* on bins that no row determines yet,
+        because past answers determine the rest; and the *complement*, a multiple of the total minus
+        the query on these bins, if the total of all bins is estimable. The least sensitivity wins,
+        because it sets the budget for a given noise; then the fewest bins, because only these are
+        charged (docs/methods/bayes.md, theorem 13); then the query itself, because the other two
         inherit the noise of the past answers that complete them.
 
         Parameters
         ----------
         index, value
-            The query, as of :class:`Row`.
+            The query, as in :class:`Row`.
         """
         import numpy as np
 
@@ -392,7 +396,7 @@ class History:
             return None
         space = self.space
         _, cut = space.partition.read(query)
-        # over cells, as the query may tell apart what no row does
+        # over bins, because the query may separate bins that no row separates
         open_ = (~space.determined() | cut)[space.partition.labels]
         wanted = query.dense(self.cells)
         rows: list[tuple[Literal["query", "part", "complement"], Floats]] = [
@@ -400,7 +404,7 @@ class History:
             ("part", np.where(open_, wanted, 0.0)),
         ]
         if self.estimable(range(self.cells), 1.0):
-            # any multiple of the total may be taken off; these leave some cells without charge
+            # any multiple of the total would do; these two leave some bins without charge
             totals = wanted[open_].max(), wanted[open_].min()
             rows += [("complement", np.where(open_, total - wanted, 0.0)) for total in totals]
         cost = [

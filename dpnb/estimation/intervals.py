@@ -1,7 +1,7 @@
-"""Intervals for exact values, given released ones and the distribution of their noise.
+"""Confidence intervals for exact values, given released values and their noise distribution.
 
 The data are fixed; the only randomness is the noise. ``alpha`` is the failure probability of one
-interval: P(interval misses the exact value) <= alpha.
+confidence interval: P(the interval does not contain the exact value) <= alpha.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dpnb.privacy.calibrate import NoiseDistribution, sum_quantile
 
 Pair: TypeAlias = tuple[float, float]
 Told: TypeAlias = tuple[list[float | None], list[Pair]]
-"""A value for each group, None where there are too few rows to tell, and its interval."""
+"""A value for each group, None if it has too few rows to tell, and its confidence interval."""
 Mode: TypeAlias = Literal["tight", "paper"]
 
 
 def _float(value: Fraction | None, towards: float) -> float:
-    """Return an exact end as a float that is rounded outward; without end when there is none."""
+    """Return an exact end as a float, rounded outward; infinite if there is none."""
     if value is None:
         return towards
     try:
@@ -33,7 +33,7 @@ def _float(value: Fraction | None, towards: float) -> float:
 
 
 def shifted(ends: Pair, by: float) -> Pair:
-    """Return an interval moved by a number, rounded outward: far from 0 floats are far apart."""
+    """Shift an interval; round its ends outward, because far from 0 floats are far apart."""
     return _plus(ends[0], by, -math.inf), _plus(ends[1], by, math.inf)
 
 
@@ -41,14 +41,14 @@ def _plus(value: float, by: float, towards: float) -> float:
     found = value + by
     if not math.isfinite(found):
         return found
-    # what rounding left out, exactly (Knuth's two-sum)
+    # the exact rounding error (Knuth's two-sum)
     back = found - value
     error = (value - (found - back)) + (by - back)
     return math.nextafter(found, towards) if error and (error > 0) == (towards > 0) else found
 
 
 def around(value: float, distribution: NoiseDistribution, alpha: float) -> Pair:
-    """Return value -+ quantile: the interval of a COUNT or SUM.
+    """Return value -+ quantile: the confidence interval of a COUNT or SUM.
 
     Theorem 2 of docs/methods/estimation.md.
     """
@@ -59,7 +59,7 @@ def around(value: float, distribution: NoiseDistribution, alpha: float) -> Pair:
 def ratio(total: Pair, count: Pair) -> Pair:
     """Return the range of S/C over a box (docs/methods/estimation.md, definition 14).
 
-    All reals when the count's interval reaches 0 or lies below it.
+    All reals if the count's interval reaches 0 or lies below it.
     """
     (sl, su), (cl, cu) = total, count
     if cl <= 0:
@@ -74,7 +74,7 @@ def mean_in_box(
     count_distribution: NoiseDistribution,
     alpha: float,
 ) -> Pair:
-    """Return the paper's interval of an AVG: a box of two intervals at alpha / 2 each.
+    """Return the paper's confidence interval of an AVG: a box of two intervals at alpha / 2 each.
 
     DPXPlain section 4.2 (Lemma 4.1); very conservative, kept for comparison.
     """
@@ -91,12 +91,12 @@ def mean_around_zero(
     reach: float,
     alpha: float,
 ) -> Pair:
-    """Return the interval of a mean that lies in [-reach, reach], from a centred sum and a count.
+    """Return the confidence interval of a mean in [-reach, reach], from a centred sum and a count.
 
     {m : |S - m C| <= q(m)} with q(m) the quantile of the noise of S - m C, cut to the bounds
-    (docs/methods/estimation.md, theorem 5: Fieller's set; exact before the cut). Outside the bounds
-    nothing can lie, so the cut keeps the level. When C is within its own noise of 0 the bounds are
-    returned.
+    (docs/methods/estimation.md, theorem 5: Fieller's set; exact before the cut). No mean lies
+    outside the bounds, so the cut keeps the coverage. If C is within its own noise of 0, the
+    interval is the bounds.
     """
     if count <= count_distribution.quantile(alpha):
         return -reach, reach
@@ -130,7 +130,7 @@ def _laplace_end(
     """Return the upper end: the root of m C - S = q(m) above S/C, by bisection within the bounds.
 
     q is convex in |m| with slope at most the count's own quantile, which is below C, so m C - q(m)
-    increases and the root is single.
+    increases and there is only one root.
     """
 
     def excess(mean: float) -> float:
@@ -154,8 +154,8 @@ def range_quantile(alpha: float, groups: int) -> float:
     """Return q with P(max - min of ``groups`` standard normals > q) = ``alpha``.
 
     The studentised range with infinite degrees of freedom:
-    P(range <= q) = k integral phi(z) (Phi(z) - Phi(z - q))^(k-1) dz, by the trapezoid rule, which is
-    exact to machine precision for such integrands.
+    P(range <= q) = k integral phi(z) (Phi(z) - Phi(z - q))^(k-1) dz, by the trapezoid rule, which
+    is exact to machine precision for such integrands.
     """
     step = 1 / 16
     grid = [i * step for i in range(-10 * 16, 10 * 16 + 1)]
@@ -187,8 +187,8 @@ def combine(ends: Sequence[Pair], weights: Sequence[Fraction], shift: Fraction) 
     """Return the interval of a weighted sum plus ``shift``, from an interval of each term.
 
     It holds whenever all of ``ends`` hold (docs/methods/estimation.md, theorem 11): on a box, a
-    linear function is least and greatest at corners. All reals when a number is too large for a
-    float.
+    linear function has its minimum and maximum at corners. An end is infinite if it depends on an
+    infinite one or is too large for a float.
     """
     turned = [
         (weight, pair if weight > 0 else pair[::-1])
@@ -222,27 +222,29 @@ def combination_margin_of_error(
     alpha : float
         Failure probability.
     weights : sequence of Fraction
-        One for each compared group, none 0; exact, so that weights that cancel are known to.
+        One for each compared group, none 0; exact, so that a sum of 0 is recognised.
     groups : int
-        How many answers were seen.
+        Number of groups of the answer.
     planned : bool
-        Whether groups and weights were fixed before the answers were seen.
+        Whether groups and weights were fixed before anybody saw the answers.
 
     Notes
     -----
-    Planned: the interval holds for this sum alone. Exact for Gaussians and up to two Laplace noises.
+    Planned: the margin holds for this sum alone. It is exact for Gaussian noise and for up to two
+    groups with Laplace noise.
 
     Not planned, weights that add up to 0 (contrasts): simultaneous over **all contrasts** of the
-    groups seen, pairs included (Tukey's method: Scheffe, The Analysis of Variance, 1959, section
+    groups, including pairs (Tukey's method: Scheffe, The Analysis of Variance, 1959, section
     3.6). With P = sum|w| / 2, the positive weights add up to P and the negative ones to -P, so
-    |sum w e| <= P (max e - min e); the range of the noises is bounded by the studentised range for
-    Gaussians, and by the union bound over pairs for Laplace. Exact for pairs of Gaussians.
+    |sum w e| <= P (max e - min e). The range of the noise is bounded by the studentised range for
+    Gaussian noise, and by the union bound over pairs for Laplace. Exact for pairs with Gaussian
+    noise.
 
-    Not planned, other weights: simultaneous over **all weights**, from each group's interval at
-    alpha / groups: |sum w e| <= sum|w| max|e|.
+    Not planned, other weights: simultaneous over **all weights**, from each group's confidence
+    interval at alpha / groups: |sum w e| <= sum|w| max|e|.
 
-    Each of the last two is one promise at level 1 - alpha; who picks freely from both kinds has
-    them together at 1 - 2 alpha.
+    Each of the last two kinds holds with confidence 1 - alpha. If sums are picked freely from both,
+    all of them hold together with confidence 1 - 2 alpha.
     """
     sizes = [abs(float(weight)) for weight in weights]
     if planned:
@@ -271,10 +273,10 @@ def _planned_margin_of_error(
 
 
 def _chernoff(alpha: float, scales: Sequence[float]) -> float:
-    """Return t with P(|sum of Laplace noises| > t) <= ``alpha``.
+    """Return t with P(|sum of independent Laplace noise| > t) <= ``alpha``.
 
     P <= 2 exp(-u t) prod 1 / (1 - u^2 b^2) for every 0 < u < 1 / max b (Chernoff), so any u gives a
-    valid t; t is quasi-convex in u, and the search ends near its least value.
+    valid t. t is quasi-convex in u, and the search ends near its minimum.
     """
     largest = max(scales)
     ratios = [scale / largest for scale in scales]

@@ -1,9 +1,9 @@
-"""What the noise of several estimates says about the exact values, one by one and together.
+"""Inference about exact values from the joint noise distribution of several estimates.
 
-An estimate is the exact value plus X = A N, a known combination of independent noises, so the exact value
-is est - X (docs/methods/bayes.md, theorems 4 and 9). Claims about one combination come from the distribution
-of X, the largest group comes from joint draws of X. For Gaussian noises, and only for these, this
-is also the exact posterior under a flat prior (docs/methods/bayes.md, error 1).
+An estimate is the exact value plus X = A N, a known combination of independent noise, so the exact
+value is est - X (docs/methods/bayes.md, theorems 4 and 9). Claims about one combination come from
+the distribution of X, claims about the largest group from joint draws of X. Only for Gaussian noise
+is this also the exact posterior under a flat prior (docs/methods/bayes.md, error 1).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ Operator: TypeAlias = Literal[">", ">=", "<", "<="]
 DRAWS = 20_000
 """Joint draws for the largest group (docs/methods/bayes.md, theorem 10)."""
 CHUNK = 1 << 22
-"""Numbers that are drawn at once."""
+"""How many numbers are drawn at once."""
 _NO_SHARE = 1e-24
-"""Below this share of a variance, a weight is rounding."""
+"""A weight with less than this share of the variance is a rounding error."""
 
 
 def noise_variance(distribution: NoiseDistribution, granularity: float = 0.0) -> float:
-    """Return the variance of a noise.
+    """Return the variance of a noise distribution.
 
-    2 b^2 for Laplace, sigma^2 for Gaussian noise; on a lattice of step g a Laplace has
+    2 b^2 for Laplace, sigma^2 for Gaussian noise; Laplace noise on a lattice with spacing g has
     2 g^2 p / (1 - p)^2 with p = exp(-g/b) (docs/methods/bayes.md, definition 2).
 
     Examples
@@ -63,10 +63,11 @@ def simulated(
     draws: int,
     seed: int,
 ) -> Iterator[Floats]:
-    """Yield draws of independent noises, arrays of shape (some, m), ``draws`` rows in all.
+    """Yield draws of independent noise in arrays of shape (some, m), ``draws`` rows in total.
 
-    For the distributions of statistics only: no released value is ever made of these. Laplace noise on a lattice of
-    step g is g times the difference of two geometric numbers (docs/methods/bayes.md, definition 2).
+    They serve only to find distributions of statistics, never to release a value. Laplace noise on
+    a lattice with spacing g is g times the difference of two geometric numbers
+    (docs/methods/bayes.md, definition 2).
     """
     import numpy as np
 
@@ -92,12 +93,12 @@ def simulated(
 
 
 def snapped(low: float, high: float) -> Pair:
-    """Return the ends of an interval for a whole number, moved inward.
+    """Return the ends of an interval for a whole number, moved inward to whole numbers.
 
     Theorem 9 of docs/methods/bayes.md.
 
-    The coverage stays: an interval holds a whole number iff the moved one does. When it holds none, the
-    whole number next to its middle is returned.
+    The coverage stays the same, because both intervals contain the same whole numbers. If there are
+    none, both ends are the whole number next to the middle.
 
     Examples
     --------
@@ -113,19 +114,19 @@ def snapped(low: float, high: float) -> Pair:
 
 
 def nonnegative(low: float, high: float) -> Pair:
-    """Return the ends of an interval for a value that is never negative; the coverage stays."""
+    """Cut an interval for a value that is never negative; the coverage stays the same."""
     return max(low, 0.0), max(high, 0.0)
 
 
 def compared(distribution: Mixture, operator: Operator, above: float) -> float:
-    """Return the probability that an exact value compares so with a number, under a flat prior.
+    """Return the probability that a comparison of an exact value is true, under a flat prior.
 
-    The exact value is est - X for a symmetric X. Without noise it is known, and > is not >=.
+    The exact value is est - X for a symmetric X. Without noise it equals est, so > and >= differ.
 
     Parameters
     ----------
     distribution : Mixture
-        Of X.
+        Distribution of X.
     operator : {'>', '>=', '<', '<='}
     above : float
         The estimate minus the number.
@@ -151,14 +152,14 @@ def _level(alpha: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number computed from several exact values, with its interval.
+    """An estimate of a number computed from several exact values, with its confidence interval.
 
     Attributes
     ----------
     value : float
-        NaN where it has none, as a ratio to 0.
+        NaN if it is not defined, such as a ratio to 0.
     low, high : float
-        Equal-tailed ends; infinite where nothing can be said.
+        Equal-tailed ends; infinite if there is no bound.
     confidence : float
 
     Examples
@@ -178,19 +179,19 @@ class Quantity:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The joint distribution of several estimates that rest on the same noisy answers.
+    """The joint distribution of several estimates from the same noisy answers.
 
     Attributes
     ----------
     estimates : float array, shape (g,)
-        NaN when answers are only planned.
+        NaN if answers are only planned.
     weights : float array, shape (g, m)
         A: the estimates are A y, their errors A N.
     distributions : tuple of NoiseDistribution, length m
     granularities : tuple of float, length m
-        Steps of the lattices of the answers, 0 for none.
+        Spacings of the lattices of the answers, 0 for none.
     names : tuple of str, length m
-        Of the releases.
+        Names of the rows.
     """
 
     estimates: Floats
@@ -204,7 +205,7 @@ class Joint:
 
     @cached_property
     def gaussian(self) -> bool:
-        """Whether all noises are Gaussian."""
+        """Whether all noise is Gaussian."""
         return all(distribution.family == "gaussian" for distribution in self.distributions)
 
     @cached_property
@@ -219,7 +220,7 @@ class Joint:
 
     @cached_property
     def variances(self) -> Floats:
-        """Variances of the noises of the answers, shape (m,)."""
+        """Noise variances of the answers, shape (m,)."""
         import numpy as np
 
         pairs = zip(self.distributions, self.granularities, strict=True)
@@ -237,7 +238,7 @@ class Joint:
         Parameters
         ----------
         combination : int, mapping of int to float, or floats, shape (g,)
-            Which estimate, or the coefficients of some or all; may be left out when there is one.
+            Which estimate, or the coefficients of some or all; optional if there is only one.
         """
         return self._distribution(self._combined(combination))
 
@@ -275,7 +276,7 @@ class Joint:
 
         weights = coefficients @ self.weights
         if self.gaussian:
-            # one term stands for all
+            # a sum of Gaussian terms is one Gaussian term
             variance = float(weights**2 @ self.variances)
             widest = float(np.max(np.abs(weights) * self._steps, initial=0.0))
             if variance == 0:
@@ -300,17 +301,17 @@ class Joint:
         return made
 
     def margin_of_error(self, i: int, alpha: float) -> float:
-        """Return h with P(|error of estimate i| > h) <= ``alpha``: the interval is estimate -+ h."""
+        """Return h with P(|error of estimate i| > h) <= ``alpha``: the ends are estimate -+ h."""
         _level(alpha)
         return self.distribution(i).margin_of_error(alpha)
 
     def interval(self, i: int, alpha: float) -> Pair:
-        """Return the narrowest interval of the exact value i, pointwise at ``alpha``."""
+        """Return the narrowest confidence interval of exact value i, pointwise at ``alpha``."""
         half = self.margin_of_error(i, alpha)
         return float(self.estimates[i]) - half, float(self.estimates[i]) + half
 
     def confidence(self, i: int, half: float) -> float:
-        """Return P(|error of estimate i| <= ``half``), for half 0 or more."""
+        """Return P(|error of estimate i| <= ``half``) for a margin of error of at least 0."""
         if not half >= 0:
             raise RequestError(
                 f"A margin of error must not be negative, got {given(half)}",
@@ -319,7 +320,7 @@ class Joint:
         return self.distribution(i).confidence(half)
 
     def probability(self, i: int, operator: Operator, value: float) -> float:
-        """Return the probability that exact value i compares so, under a flat prior.
+        """Return the probability that a comparison of exact value i is true, under a flat prior.
 
         It is also 1 minus the p-value of the opposite claim (docs/methods/bayes.md, theorem 9).
 
@@ -347,7 +348,7 @@ class Joint:
         )
 
     def bonferroni(self, i: int, alpha: float, looks: int) -> float:
-        """Return the margin of error of estimate i when it is one of ``looks`` that were looked at."""
+        """Return the margin of error of estimate i, one of ``looks`` displayed estimates."""
         if looks < 1:
             raise RequestError(
                 f"looks must be at least 1, got {given(looks)}", "Count the displayed estimates."
@@ -356,7 +357,7 @@ class Joint:
         return self.margin_of_error(i, alpha / looks)
 
     def variance_shares(self, i: int) -> list[tuple[str, float, float]]:
-        """Return what each answer adds to estimate i: (name, weight, share of the variance).
+        """Return the contribution of each answer to estimate i: (name, weight, share of variance).
 
         Shares are A_i^2 v_i / variance, largest first (docs/methods/bayes.md, theorem 7); answers
         without weight are left out.
@@ -376,7 +377,7 @@ class Joint:
     def draws(self, n: int = DRAWS, seed: int = 0) -> Floats:
         """Return joint draws of the exact values under a flat prior, shape (n, g).
 
-        Gaussian noises enter as one joint normal, Laplace noises one by one.
+        All Gaussian noise enters as one joint normal, Laplace noise answer by answer.
         """
         import numpy as np
 
@@ -411,7 +412,7 @@ class Joint:
     def quantiles(
         self, function: Callable[[Floats], Floats], alpha: float, n: int = DRAWS, seed: int = 0
     ) -> Pair:
-        """Return the equal-tailed interval of a function of the exact values.
+        """Return the equal-tailed interval of a function of the exact values, by joint draws.
 
         Parameters
         ----------
@@ -419,7 +420,7 @@ class Joint:
             From draws, shape (n, g), to numbers, shape (n,).
         alpha : float
         n, seed : int
-            As of :meth:`draws`.
+            As in :meth:`draws`.
         """
         import numpy as np
 
@@ -428,7 +429,7 @@ class Joint:
         return float(low), float(high)
 
     def difference(self, i: int, j: int, alpha: float = 0.05) -> Quantity:
-        """Return value i minus value j; the distribution of its error is exact."""
+        """Return value i minus value j, from the exact distribution of its error."""
         return self._linear({i: 1.0, j: -1.0} if i != j else {i: 0.0}, alpha)
 
     def _linear(self, combination: Combination, alpha: float) -> Quantity:
@@ -442,7 +443,9 @@ class Joint:
     def slope(
         self, xs: Sequence[float], places: Sequence[int] | None = None, alpha: float = 0.05
     ) -> Quantity:
-        """Return the slope of the least-squares line through values over ``xs``; its distribution is exact.
+        """Return the slope of the least-squares line through values over ``xs``.
+
+        It comes from the exact distribution of its error.
 
         Parameters
         ----------
@@ -474,7 +477,7 @@ class Joint:
         places : ints, shape (k,)
             Which estimates; all by default.
         n, seed : int
-            As of :meth:`draws`.
+            As in :meth:`draws`.
         """
         import numpy as np
 
@@ -483,7 +486,7 @@ class Joint:
         return [float(share) for share in np.bincount(first, minlength=len(chosen)) / n]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data (JSON); unknown estimates are None, weights [place, weight] pairs."""
+        """Return plain data (JSON); planned estimates are None, weights [place, weight] pairs."""
         import numpy as np
 
         sparse = [
@@ -500,7 +503,7 @@ class Joint:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Joint:
-        """Build it from :meth:`to_dict`."""
+        """Build a joint distribution from :meth:`to_dict`."""
         import numpy as np
 
         estimates = [math.nan if x is None else float(x) for x in data["estimates"]]

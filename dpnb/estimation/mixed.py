@@ -1,4 +1,4 @@
-"""Intervals of inferred values: narrowest, or of a mean or a ratio of two values that share noise."""
+"""Confidence intervals of inferred counts, and of means and ratios of values that share noise."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Width: TypeAlias = Callable[[Mixture], float]
 
 
 def count_interval(estimate: float, half: float) -> Pair:
-    """Return the interval of a count: whole numbers, not negative.
+    """Return the confidence interval of a count, with ends that are whole and not negative.
 
     Theorem 9 of docs/methods/bayes.md.
 
-    Neither step lowers the coverage. An interval wholly below 0 has missed already and must not look
-    like certainty: it ends at the margin of error.
+    Neither change lowers the coverage. An interval entirely below 0 does not contain the count and
+    must not look like certainty: it becomes 0 to the margin of error.
     """
     low, high = estimate - half, estimate + half
     if high <= 0:
@@ -30,16 +30,16 @@ def count_interval(estimate: float, half: float) -> Pair:
 
 
 def mean_interval(joint: Joint, total: int, count: int, width: Width, reach: float) -> Pair:
-    """Return the interval of a mean in [-reach, reach], from a centred sum and a count.
+    """Return the confidence interval of a mean in [-reach, reach], from a centred sum and a count.
 
-    {m : |S - m C| <= q(m)}, with q(m) the margin of error for the noise of S - m C, which the two may share
-    (docs/methods/bayes.md, theorem 10: Fieller's set). The bounds when C is within its own noise of
-    0.
+    {m : |S - m C| <= q(m)}, with q(m) the margin of error of S - m C, whose noise the two may share
+    (docs/methods/bayes.md, theorem 10: Fieller's set). It is the bounds if C is within its own
+    noise of 0.
 
     Parameters
     ----------
     width : callable
-        From a distribution of noise to the margin of error of an interval.
+        From a noise distribution to a margin of error.
     """
     s, c = float(joint.estimates[total]), float(joint.estimates[count])
     if c <= width(joint.distribution(count)):
@@ -55,7 +55,7 @@ def mean_interval(joint: Joint, total: int, count: int, width: Width, reach: flo
 def mean_and_interval(
     joint: Joint, total: int, count: int, width: Width, reach: float
 ) -> tuple[float | None, Pair]:
-    """Return a mean and its interval, as :func:`mean_interval`; None for too few rows to tell."""
+    """Return a mean, None if there are too few rows to tell, and its :func:`mean_interval`."""
     found = mean_interval(joint, total, count, width, reach)
     s, c = float(joint.estimates[total]), float(joint.estimates[count])
     if c <= width(joint.distribution(count)):
@@ -64,10 +64,10 @@ def mean_and_interval(
 
 
 def ratio(joint: Joint, i: int, j: int, alpha: float = 0.05) -> Quantity:
-    """Return value i / value j with Fieller's interval; it holds for both families of noise.
+    """Return value i / value j with Fieller's interval, which holds for both families of noise.
 
-    All reals when the sign of value j is not told at this level. Quantiles of joint draws would be too
-    narrow there: near it 95 % ones hold in 94 % of all cases.
+    All reals if the sign of value j is not certain at this confidence. Quantiles of joint draws
+    would be too narrow near this case: at 95 % they cover 94 %.
     """
     if i == j:
         return Quantity(1.0, 1.0, 1.0, 1 - alpha)
@@ -80,7 +80,7 @@ def ratio(joint: Joint, i: int, j: int, alpha: float = 0.05) -> Quantity:
 
 
 def _widths(joint: Joint, total: int, count: int, width: Width) -> Callable[[float], float]:
-    """Return q(m), the margin of error for the noise of S - m C."""
+    """Return the function q(m), the margin of error of S - m C."""
     if not joint.gaussian:
         return lambda m: width(joint.distribution({total: 1.0, count: -m}))
     weights = joint.weights[[total, count]]
@@ -96,7 +96,7 @@ def _widths(joint: Joint, total: int, count: int, width: Width) -> Callable[[flo
 
 
 def _root(rising: Callable[[float], float], start: float, most: float) -> float:
-    """Return where a function that is not positive at ``start`` becomes positive; at most ``most``."""
+    """Return where a function, not positive at ``start``, becomes positive; at most ``most``."""
     from scipy.optimize import brentq
 
     if math.isinf(most):

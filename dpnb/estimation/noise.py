@@ -1,9 +1,9 @@
-"""The distribution of a weighted sum of independent noises: its distribution function, quantiles and claims.
+"""The distribution of a weighted sum of independent noise: distribution function and quantiles.
 
-X = A N is symmetric and log-concave. Its distribution function is exact where a closed form exists,
+X = A N is symmetric and log-concave. Its distribution function is exact if there is a closed form,
 and otherwise the midpoint inversion of its characteristic function with a proven error of at most
-:data:`ERROR` (docs/methods/bayes.md, theorem 4); what is promised to a reader is rounded to the
-safe side by it.
+:data:`ERROR` (docs/methods/bayes.md, theorem 4). Margins of error and confidences are rounded to
+the safe side by this error.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ if TYPE_CHECKING:
     Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 ERROR = 1e-9
-"""Bound of the inversion's absolute error: half for aliasing, half for truncation."""
+"""Bound on the inversion's absolute error: half for aliasing, half for truncation."""
 LEAST_ALPHA = 1e-7
-"""Below it margins of error are Chernoff's: the error of the inversion would count."""
+"""Below this, margins of error are Chernoff's, because the inversion's error would matter."""
 _NEAR = 1e-3
-"""Failure probability down to which the smaller grid serves."""
+"""Failure probability down to which the smaller grid suffices."""
 _NORMAL = NormalDist()
 
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """NoiseDistribution of X = sum of independent Laplace(c_k) + N(0, variance); symmetric and log-concave.
+    """The distribution of X, a sum of independent Laplace(c_k) and N(0, variance).
+
+    It is symmetric and log-concave.
 
     Parameters
     ----------
@@ -42,7 +44,7 @@ class Mixture:
     variance : float
         Variance of the Gaussian part, >= 0, in squared units of the query.
     margin : float
-        Lattice correction, >= 0: added to every margin of error, taken off before every confidence.
+        Lattice correction, >= 0: added to margins of error, subtracted to compute confidences.
 
     Examples
     --------
@@ -79,8 +81,8 @@ class Mixture:
     def margin_of_error(self, alpha: float) -> float:
         """Return a margin of error that |X| exceeds with probability at most ``alpha``.
 
-        The least one in closed forms; otherwise above it by at most ERROR / density, and
-        Chernoff's for ``alpha`` below :data:`LEAST_ALPHA`.
+        It is the least one if there is a closed form, otherwise larger by at most ERROR / density,
+        and Chernoff's for ``alpha`` below :data:`LEAST_ALPHA`.
 
         Parameters
         ----------
@@ -90,7 +92,7 @@ class Mixture:
         Returns
         -------
         float
-            In units of the query, margin included.
+            In units of the query, including the lattice margin.
         """
         if not self.sd:
             return self.margin
@@ -108,7 +110,7 @@ class Mixture:
         Parameters
         ----------
         half : float
-            Margin of error of an interval, in units of the query.
+            Margin of error, in units of the query.
         """
         reach = half - self.margin
         if reach < 0:
@@ -122,24 +124,24 @@ def mixture(
     distributions: Sequence[NoiseDistribution],
     granularities: Sequence[float] | None = None,
 ) -> Mixture:
-    """Return the distribution of the weighted sum of independent noises (docs/methods/bayes.md, theorem 4).
+    """Return the distribution of a weighted sum of noise (docs/methods/bayes.md, theorem 4).
 
     Parameters
     ----------
     weights : sequence of float, shape (m,)
         A, in units of the query for each unit of the answer.
     distributions : sequence of NoiseDistribution, shape (m,)
-        The noise of each answer.
+        The noise of each answer, independent.
     granularities : sequence of float, shape (m,), optional
-        Step of the lattice on which each answer's noise lives, >= 0; 0 for none.
+        Spacing of the lattice of each answer's noise, >= 0; 0 for none.
 
     Notes
     -----
-    Lattice noise enters with the scale of its continuous distribution and half the largest weighted step as
-    margin. For one Laplace row this is safe: with p = e^(-g/b), the discrete distribution has
-    P(|N| >= kg) = 2 p^k / (1 + p) <= p^(k - 1/2) = P(|Laplace(b)| > (k - 1/2) g). A Laplace distribution of
-    equal variance instead is too narrow: six rows of b = 0.2, g = 1
-    would miss 1.8 times as often as said at alpha = 0.001, two rows 2.6 times at 0.01.
+    Lattice noise enters with the scale of its continuous distribution and half the largest weighted
+    spacing as margin. For one Laplace row this is safe: with p = e^(-g/b), the discrete
+    distribution has P(|N| >= kg) = 2 p^k / (1 + p) <= p^(k - 1/2) = P(|Laplace(b)| > (k - 1/2) g).
+    A Laplace distribution of equal variance would be too narrow: six rows of b = 0.2, g = 1 would
+    fail 1.8 times as often as alpha = 0.001 allows, two rows 2.6 times as often as 0.01 allows.
     """
     scales: list[float] = []
     variances: list[float] = []
@@ -156,13 +158,13 @@ def mixture(
 
 
 def surely(distribution: Mixture, half: float, alpha: float) -> bool | None:
-    """Return whether P(|X| > half) <= alpha where that is plain from the variance, else None.
+    """Return whether P(|X| > half) <= alpha if the variance alone decides it, else None.
 
     Parameters
     ----------
     distribution : Mixture
     half : float
-        Margin of error asked for, in units of the query.
+        Target margin of error, in units of the query.
     alpha : float
         Failure probability, 0 < alpha < 1.
 
@@ -199,7 +201,7 @@ def densities(distribution: Mixture, points: Floats) -> Floats:
 
 
 def _tail(distribution: Mixture, x: float) -> tuple[float, float]:
-    """Return P(X > x) for x >= 0 and a bound of its error."""
+    """Return P(X > x) for x >= 0 and a bound on its error."""
     if not distribution.scales:
         return (
             0.5 * math.erfc(x / (distribution.sd * math.sqrt(2))) if distribution.sd else 0.0
@@ -212,7 +214,7 @@ def _tail(distribution: Mixture, x: float) -> tuple[float, float]:
     if x > grid.reach:
         grid = _inversion(distribution.scales, distribution.variance, wide=True)
     if x > grid.reach:
-        # both the value and its error are below Chernoff's bound there
+        # beyond the grid, the value and its error are below Chernoff's bound
         return 0.0, _chernoff_tail(distribution.scales, distribution.variance, x)
     return max(grid.tail_and_density(x)[0], 0.0), ERROR
 
@@ -233,7 +235,7 @@ def _arrays(distribution: Mixture, points: Floats) -> tuple[Floats, Floats]:
         return _one_laplace(distribution.scales[0], distribution.variance, points)
     grid = _inversion(distribution.scales, distribution.variance, wide=True)
     above, density = np.zeros_like(points), np.zeros_like(points)
-    # the rest is below the error
+    # points beyond the grid have values below the error
     inside = points <= grid.reach
     above[inside], density[inside] = grid.tails_and_densities(points[inside])
     return np.maximum(above, 0.0), np.maximum(density, 0.0)
@@ -244,7 +246,7 @@ def _one_laplace(scale: float, variance: float, x: Any) -> tuple[Any, Any]:
 
     With s^2 the variance, a = s / scale, z = x / s: P(X > x) = Qf(z) + (T1 - T2) / 2 and
     f(x) = (T1 + T2) / (2 scale), T1 = e^(a^2/2 - a z) Phi(z - a), T2 = e^(a^2/2 + a z) Phi(-z - a),
-    by erfcx where that keeps their digits.
+    with erfcx where it keeps precision.
     """
     import numpy as np
     from scipy.special import erfcx, ndtr
@@ -264,8 +266,8 @@ def _one_laplace(scale: float, variance: float, x: Any) -> tuple[Any, Any]:
 def _quantile(distribution: Mixture, probability: float) -> float:
     """Return x with P(X > x) <= probability, by Newton's method on ln P(X > x).
 
-    The logarithm is concave, so the steps come down from Chernoff's point and never pass the root;
-    the bracket is for rounding.
+    The logarithm is concave, so the steps descend from Chernoff's point and never pass the root;
+    the bracket guards against rounding.
     """
     scales, variance = distribution.scales, distribution.variance
     error = ERROR if len(scales) > 1 else 0.0
@@ -299,7 +301,7 @@ class _Grid:
     """Terms of F(x) = 1/2 + sum w_k sin((k + 1/2) D x), in rows of equal length.
 
     With k = i width + j the sine is the imaginary part of e^(i D x (i width + 1/2)) e^(i D x j), so
-    one matrix product serves all x, and no more than 2 sqrt(K) sines are taken for each.
+    one matrix product is enough for all x, with at most 2 sqrt(K) sines for each.
     """
 
     sines: Floats
@@ -344,8 +346,8 @@ def _inversion(scales: tuple[float, ...], variance: float, *, wide: bool) -> _Gr
     t >= T and the terms left out add up to at most phi(T) / (pi slope(T)) <= e.
 
     The number K of terms stays below 2^18 whatever the scales: phi(t) <= 1 / (1 + sd^2 t^2 / 2) and
-    slope >= 1.96 from sd t = 10 on, so T < 2.6e4 / sd; and as c_max <= sd / sqrt 2, the slope 1 / sd
-    in Chernoff's bound gives u <= (0.7 + ln(1/e)) sd, so the period is below 41 sd.
+    slope >= 1.96 from sd t = 10 on, so T < 2.6e4 / sd. As c_max <= sd / sqrt 2, the slope 1 / sd in
+    Chernoff's bound gives u <= (0.7 + ln(1/e)) sd, so the period is below 41 sd.
     """
     import numpy as np
 
@@ -372,7 +374,7 @@ def _inversion(scales: tuple[float, ...], variance: float, *, wide: bool) -> _Gr
 
 
 def _cut(squares: Floats, variance: float, sd: float, error: float) -> float:
-    """Return T with phi(T) / (pi slope(T)) <= error, within 1 % of the least."""
+    """Return T with phi(T) / (pi slope(T)) <= error, within 1 % of the least such T."""
     import numpy as np
 
     def excess(t: float) -> float:
@@ -406,9 +408,9 @@ def _characteristic(squares: Floats, variance: float, t2: Floats) -> Floats:
 
 @lru_cache(maxsize=256)
 def _cumulants(scales: tuple[float, ...], variance: float) -> tuple[Floats, Floats]:
-    """Return 64 slopes l and ln E e^(lX) there.
+    """Return 64 slopes l and ln E e^(lX) at each.
 
-    The best slope for probability p is at most sqrt(2 ln(1/p)) / sd, because all cumulants are >= 0.
+    The best slope for probability p is at most sqrt(2 ln(1/p)) / sd, as all cumulants are >= 0.
     """
     import numpy as np
 
@@ -427,6 +429,6 @@ def _chernoff_point(scales: tuple[float, ...], variance: float, probability: flo
 
 
 def _chernoff_tail(scales: tuple[float, ...], variance: float, x: float) -> float:
-    """Return a bound of P(X > x): min over l of E e^(lX) e^(-l x)."""
+    """Return a bound on P(X > x): min over l of E e^(lX) e^(-l x)."""
     slopes, log_mgf = _cumulants(scales, variance)
     return math.exp(min(float((log_mgf - slopes * x).min()), 0.0))

@@ -1,7 +1,7 @@
-"""The cells of a domain in atoms: sets of cells that no row tells apart.
+"""Partition of a domain into atoms: sets of bins that no row separates.
 
-Cells with identical columns in the matrix of rows are interchangeable, so a row is one number for each
-atom, and a query is a combination of the rows only when it is constant on atoms
+Bins with identical columns in the matrix of rows are interchangeable. So a row is one number for
+each atom, and a query is a combination of the rows only if it is constant on atoms
 (docs/methods/bayes.md, theorem 6).
 """
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 
 class Partition:
-    """The coarsest partition on whose parts some rows are constant.
+    """The coarsest partition with all given rows constant on each part.
 
     Parameters
     ----------
     cells : int
-        Number of cells of the domain, 1 or more.
+        Number of bins of the domain, 1 or more.
     rows : sequence of Support
 
     Attributes
     ----------
     labels : int array, shape (cells,)
-        The atom of each cell.
+        The atom of each bin.
     sizes : float array, shape (atoms,)
-        The number of cells of each atom.
+        The number of bins of each atom.
 
     Examples
     --------
@@ -47,8 +47,8 @@ class Partition:
         import numpy as np
 
         self.cells = cells
-        # cells with equal values in all rows have equal sums of words drawn for row and value; among a
-        # million different columns two have equal sums with a chance of 3e-8, among a thousand 3e-14
+        # bins with equal values in all rows have equal sums of words drawn for row and value; two
+        # of a million different columns have equal sums with probability 3e-8, of a thousand 3e-14
         marks = np.zeros(cells + 1, dtype=np.uint64)
         words = _scrambled(np.arange(1, len(rows) + 1, dtype=np.uint64))
         flat = [i for i, row in enumerate(rows) if _is_range(row)]
@@ -83,7 +83,7 @@ class Partition:
         Returns
         -------
         parents : int array, shape (new,)
-            The atoms that the new ones, whose numbers follow the old, were parts of.
+            The atom that each new atom was part of; new atoms are numbered after the old ones.
         """
         import numpy as np
 
@@ -92,7 +92,7 @@ class Partition:
             levels, codes = np.unique(row.value, return_inverse=True)
             kinds = len(levels)
             old = old * kinds + codes
-        # pairs of atom and value that occur, and how often
+        # pairs of atom and value in the row, and how often each occurs
         if kinds == 1:
             whole = np.bincount(old, minlength=len(self))
             pairs = np.flatnonzero(whole)
@@ -101,7 +101,7 @@ class Partition:
             pairs, place, counts = np.unique(old, return_inverse=True, return_counts=True)
         parents = pairs // kinds
         covered = np.bincount(parents, weights=counts, minlength=len(self)) == self.sizes
-        # the last part of an atom that is covered keeps its number
+        # if the row covers an atom, the atom's last part keeps its number
         last = np.append(parents[1:] != parents[:-1], True)
         fresh = ~(last & covered[parents])
         if not fresh.any():
@@ -115,7 +115,7 @@ class Partition:
         return added
 
     def read(self, row: Support) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """Return a row on atoms, shape (atoms,), and which atoms it cuts; its values there mean nothing."""
+        """Return a row on atoms, shape (atoms,), and the atoms it cuts; ignore its values there."""
         import numpy as np
 
         labels = self.labels[row.where]
@@ -132,7 +132,7 @@ class Partition:
         return found, cut
 
     def reduce(self, row: Support) -> Floats | None:
-        """Return a row on atoms, shape (atoms,); None when it cuts one."""
+        """Return a row on atoms, shape (atoms,); None if it cuts one."""
         found, cut = self.read(row)
         return None if cut.any() else found
 
@@ -141,7 +141,7 @@ class Partition:
         import numpy as np
         from scipy.sparse import csr_array
 
-        # one cell stands for each atom
+        # one bin stands for each atom
         place = np.empty(len(self), dtype=np.intp)
         place[self.labels[::-1]] = np.arange(self.cells)[::-1]
         stands = np.zeros(self.cells, dtype=bool)
@@ -170,7 +170,7 @@ def _is_range(row: Support) -> bool:
 
 
 def _scrambled(words: Words) -> Words:
-    """Return words of 64 bits that look random (splitmix64: Steele, Lea and Flood 2014)."""
+    """Hash words to 64 bits that look random (splitmix64: Steele, Lea and Flood 2014)."""
     import numpy as np
 
     found = words * np.uint64(0x9E3779B97F4A7C15)

@@ -1,8 +1,8 @@
-"""What is known beforehand about a number, joined with what noisy answers say about it.
+"""Prior knowledge about a number, updated with noisy answers.
 
 The posterior is the prior times the density of est - theta, normalised (Xiao and Xiong, section 3;
-docs/methods/bayes.md, definition 16). A prior must come from public knowledge: one that is built
-from the data must be paid for.
+docs/methods/bayes.md, definition 16). A prior must come from public knowledge: a prior built from
+the data must be charged.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 LEAST = 1e-9
-"""Agreement of prior and answers below which they contradict each other."""
+"""If prior and answers agree less than this, they contradict each other."""
 CELLS = 200
-"""Cells of the grid for each standard deviation."""
+"""Bins of the grid per standard deviation."""
 MOST_CELLS = 200_000
 _FAR = 1e-12
-"""Probability of the noise that the grid may leave out."""
+"""Probability of the noise outside the grid, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Equally likely anywhere from ``low`` to ``high``, in units of the query."""
+    """Prior: uniform from ``low`` to ``high``, in units of the query."""
 
     low: float
     high: float
@@ -40,19 +40,19 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True)
 class NonNegative:
-    """Known not to be negative, and nothing else."""
+    """Prior: not negative, and nothing else is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """Known to lie between 0 and ``total``, a public number, and nothing else."""
+    """Prior: between 0 and ``total``, a public number, and nothing else is known."""
 
     total: float
 
 
 @dataclass(frozen=True, slots=True)
 class Normal:
-    """Normal with this mean and standard deviation, in units of the query."""
+    """Prior: normal with this mean and standard deviation, in units of the query."""
 
     mean: float
     sd: float
@@ -71,11 +71,11 @@ class Updated:
     Attributes
     ----------
     points : float64 array, shape (n,)
-        Increasing: single values, or the middles of cells.
+        Increasing: single values, or the middles of bins.
     masses : float64 array, shape (n,)
         Probabilities, which add up to 1.
     width : float
-        Width of a cell, in units of the query; 0 for single values.
+        Width of a bin, in units of the query; 0 for single values.
     """
 
     points: Floats
@@ -96,7 +96,7 @@ class Updated:
         return math.sqrt(float((self.points - self.mean) ** 2 @ self.masses))
 
     def probability(self, low: float = -math.inf, high: float = math.inf) -> float:
-        """Return P(low <= theta <= high); cells count by the part that lies within."""
+        """Return P(low <= theta <= high); a bin counts by the part that lies within."""
         import numpy as np
 
         if not self.width:
@@ -107,11 +107,11 @@ class Updated:
         return float(part @ self.masses)
 
     def compared(self, operator: Operator, number: float) -> float:
-        """Return the probability that theta compares so with a number.
+        """Return the probability that a comparison of theta with a number is true.
 
-        Under :class:`NonNegative` and :class:`AtMost`: 0 or 1 where the bounds settle it, else the
-        probability without the prior, a one-sided p-value as ever. That of the truncated posterior is
-        none: theta = 0 has no density, so a true "at most 0" would be rejected always.
+        Under :class:`NonNegative` and :class:`AtMost`: 0 or 1 if the bounds decide it, else the
+        probability without the prior, which is a one-sided p-value. The truncated posterior gives
+        no p-value: theta = 0 has no density, so a true "at most 0" would always be rejected.
         """
         if self._bounds is not None:
             low, high = self._bounds
@@ -131,15 +131,15 @@ class Updated:
     def interval(self, alpha: float) -> tuple[float, float]:
         """Return an interval of probability at least 1 - ``alpha``.
 
-        Under a prior that says more than bounds: from the least to the greatest of the most likely
-        points that reach 1 - ``alpha`` together, the narrowest such interval when the posterior
-        has one peak.
+        Under a prior with more than bounds it is a credible interval: from the least to the
+        greatest of the most likely points that together reach 1 - ``alpha``. It is the narrowest
+        one if the posterior has one peak.
 
-        Under :class:`NonNegative` and :class:`AtMost`: the interval without the prior, est -+
-        margin of error, cut to the bounds. The cut never lowers the share of intervals that hold the
-        exact value, in repeated releases. The narrowest interval of the truncated posterior does:
-        nominal 95 % cover 94.3 % of the time at theta = 4 sd, and an equal-tailed one covers theta = 0
-        never (docs/methods/bayes.md, definition 16).
+        Under :class:`NonNegative` and :class:`AtMost` it is the confidence interval without the
+        prior, est -+ margin of error, cut to the bounds. The cut never lowers the coverage. The
+        narrowest interval of the truncated posterior would: at nominal 95 % it covers 94.3 % at
+        theta = 4 sd, and an equal-tailed one never covers theta = 0 (docs/methods/bayes.md,
+        definition 16).
         """
         import numpy as np
 
@@ -168,16 +168,16 @@ def update(
     estimate : float
         In units of the query.
     distribution : Mixture
-        NoiseDistribution of the noise; of standard deviation > 0.
+        Distribution of the noise, with standard deviation > 0.
     integer : bool
-        Whether theta is a whole number: the grid is the integers, thinned to sd / 200 where they
-        are closer than that. A mapping's own values are its grid either way.
+        Whether theta is a whole number: the grid is the integers, thinned to sd / 200 if they are
+        closer than that. The grid of a mapping is always its own values.
 
     Raises
     ------
     RequestError
-        If the prior is malformed, or contradicts the answers: its largest product of relative
-        density and of P(noise at least as large as needed) is below :data:`LEAST`.
+        If the prior is malformed, or contradicts the answers: the largest product of its relative
+        density and P(noise at least as large as needed) is below :data:`LEAST`.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def update(
         both = 2 * tails(distribution, np.abs(offsets))
         agreement = float((weights / weights.max() * np.minimum(both, 1.0)).max())
     if width and not isinstance(prior, Normal):
-        # cells exactly, whatever the kinks of the density within
+        # integrate over each bin exactly, because the noise density may have a kink within it
         left = np.maximum(points - width / 2, low)
         right = np.minimum(points + width / 2, high)
         likelihood = np.maximum(
@@ -221,7 +221,7 @@ def update(
 
 
 def _checked(prior: Prior) -> tuple[float, float]:
-    """Return the least and the greatest value that a prior allows."""
+    """Check a prior; return the least and the greatest value that it allows."""
     if isinstance(prior, NonNegative):
         return 0.0, math.inf
     if isinstance(prior, AtMost):
@@ -266,7 +266,7 @@ def _checked(prior: Prior) -> tuple[float, float]:
 def _points(
     prior: Prior, low: float, high: float, estimate: float, distribution: Mixture, *, integer: bool
 ) -> tuple[Floats, float]:
-    """Return the grid and the width of its cells, 0 for single values."""
+    """Return the grid and the width of its bins, 0 for single values."""
     import numpy as np
 
     if isinstance(prior, Mapping):
@@ -349,7 +349,7 @@ def plain_prior(prior: object) -> object:
 
 
 def prior_text(prior: object) -> str:
-    """Return plain data of a prior in words."""
+    """Return a prior, given as plain data, in words."""
     found = read_prior(prior)
     if isinstance(found, NonNegative):
         return "not negative"

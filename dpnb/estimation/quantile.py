@@ -1,4 +1,4 @@
-"""Intervals of quantiles, from released counts of the declared cells of a column."""
+"""Confidence intervals of quantiles, from released counts of the declared bins of a column."""
 
 from __future__ import annotations
 
@@ -20,49 +20,50 @@ if TYPE_CHECKING:
     Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 _ANCHORS = 128
-"""Cuts at which a quantile of a sum of Laplace noises is computed; the next one serves for others."""
+"""Number of cuts with a computed margin of error for Laplace noise; other cuts use a nearby one."""
 
 
 def edges(kind: Integer | Real) -> list[Pair]:
-    """Return the least and greatest value of each declared cell; for Real, the edges of the bins."""
+    """Return the least and greatest value of each declared bin; for Real, its edges."""
     if isinstance(kind, Real) and kind.bins is not None:
         return list(zip(kind.bins[:-1], kind.bins[1:], strict=True))
     return [(float(cell.low), float(cell.high)) for cell in kind.cells()]
 
 
 def quantiles(wanted: Quantile, cells: Estimates, kind: Integer | Real, alpha: float) -> Told:
-    """Return the quantile of each group with its interval.
+    """Return the quantile of each group with its confidence interval.
 
     Parameters
     ----------
     wanted : Quantile
     cells : Estimates
-        Counts of the cells of all groups, the cell going round fastest.
+        Counts of the bins of all groups; the bin is the fastest index.
     kind : Integer or Real
-        The column, with its declared cells.
+        The column, with its declared bins.
     alpha : float
-        Failure probability of each interval.
+        Failure probability of each confidence interval.
 
     Notes
     -----
-    The quantile is the smallest value with at least a share q of the rows at or below it. Let n_j be
-    the exact counts of the cells in order, N their sum, and T_k = (n_1 + ... + n_k) - q N for a cut
-    after cell k. The quantile lies in cell k if and only if T_k >= 0 > T_(k-1). T_k is the sum of the
-    counts below the cut times 1 - q less that of the others times q, so its noise has a known distribution,
-    symmetric around 0; let h_k be its quantile, P(noise > h_k) <= alpha / 2. The interval holds the
-    cells k that neither of two tests rejects: T'_k >= -h_k and T'_(k-1) <= h_(k-1), T' being released,
-    and those between them. The exact quantile lies in one fixed cell; at that cell each test fails
-    with probability alpha / 2 at most, so the interval misses it with probability alpha at most. Only
-    the two tests at the true cell count, so nothing is paid for the number of cells.
+    The quantile is the smallest value with at least a share q of the rows at or below it. Let n_j
+    be the exact counts of the bins in order, N their sum, and T_k = (n_1 + ... + n_k) - q N for a
+    cut after bin k. The quantile lies in bin k if and only if T_k >= 0 > T_(k-1). T_k is the sum of
+    the counts below the cut times 1 - q minus that of the others times q, so its noise has a known
+    distribution, symmetric around 0; let h_k be its quantile, P(noise > h_k) <= alpha / 2. The
+    confidence interval contains the bins k that neither of two tests rejects, T'_k >= -h_k and
+    T'_(k-1) <= h_(k-1) with T' the released values, and the bins between them. The exact quantile
+    lies in one fixed bin. At that bin each test fails with probability at most alpha / 2, so the
+    interval fails to contain it with probability at most alpha. Only the two tests at the true bin
+    matter, so the number of bins costs nothing.
 
     The same interval holds for quantiles that interpolate, as PERCENTILE_CONT does: the value lies
-    between those of ranks floor(y) + 1 and ceil(y) + 1 with y = q (N - 1), and these lie in cells with
-    T_k > -q and T_(k-1) < 1 - q. The tests leave that room, which is less than one row.
+    between those of ranks floor(y) + 1 and ceil(y) + 1 with y = q (N - 1), and these lie in bins
+    with T_k > -q and T_(k-1) < 1 - q. The tests leave that room, which is less than one row.
 
-    The estimate is in the cell that minimises the sum of T'_j before it, as the exact quantile
-    minimises that of T_j; it is the place where the isotonic regression of T' crosses 0, and never
-    outside the interval. Within a bin it is interpolated, while the interval ends with whole bins.
-    Where the number of rows is within its noise of 0, all declared values are possible.
+    The estimate is in the bin that minimises the sum of T'_j before it, as the exact quantile
+    minimises that of T_j. There the isotonic regression of T' crosses 0, and it is never outside
+    the interval. The estimate is interpolated within a bin, while the interval ends with whole
+    bins. If the number of rows is within its noise of 0, all declared values are possible.
     """
     import numpy as np
 
@@ -91,7 +92,7 @@ def quantiles(wanted: Quantile, cells: Estimates, kind: Integer | Real, alpha: f
 
 
 def _reached(above: Floats, halves: Floats, share: float) -> tuple[int, int]:
-    """Return the first and the last cell that is not rejected, from the cuts between cells."""
+    """Return the first and the last bin that is not rejected, from the cuts between bins."""
     import numpy as np
 
     size = len(above) + 1
@@ -119,13 +120,13 @@ def _point(above: Floats, start: float, ends: Sequence[Pair]) -> float:
 def margins_of_error(
     share: float, size: int, distribution: NoiseDistribution, alpha: float
 ) -> Floats:
-    """Return h_k with P(|noise of T_k| > h_k) <= ``alpha`` for the cuts k = 1 ... size; shape (size,).
+    """Return h_k with P(|noise of T_k| > h_k) <= ``alpha`` for cuts k = 1 ... size, shape (size,).
 
     The noise of T_k has weight 1 - share on k counts and share on the others. For Laplace noise h_k
     rises with k for shares below one half, and falls above: the spread of a sum of independent
-    symmetric unimodal noises grows with each of their scales (Birnbaum, On random variables with
-    comparable peakedness, 1948). So where there are many cuts, the wider of the two nearest that were
-    worked out serves.
+    symmetric unimodal noise terms grows with each of their scales (Birnbaum, On random variables
+    with comparable peakedness, 1948). So if there are many cuts, the larger margin of the two
+    nearest computed cuts is safe.
     """
     import numpy as np
 
@@ -142,7 +143,7 @@ def margins_of_error(
     if share == 0.5:
         return np.full(size, margin_of_error(size))
     if share == 0:
-        # only the last is wanted: the noise of the number of rows
+        # the caller needs only the last: the noise of the number of rows
         return np.full(size, margin_of_error(size))
     anchors = np.unique(np.linspace(1, size, min(size, _ANCHORS)).round().astype(np.int64))
     worked_out = np.array([margin_of_error(int(cut)) for cut in anchors])

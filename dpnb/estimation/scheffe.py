@@ -1,8 +1,8 @@
-"""How many standard deviations hold for every combination of independent noises at once.
+"""How many standard deviations bound every combination of independent noise at once.
 
-A weighted sum A N of noises N_i with variances v_i has the variance sum A_i^2 v_i, so by Cauchy and
-Schwarz |A N| is at most sqrt(sum N_i^2 / v_i) of its standard deviations, whatever made one look at it
-(Scheffe; docs/methods/bayes.md, theorem 15).
+A weighted sum A N of noise N_i with variances v_i has the variance sum A_i^2 v_i, so by Cauchy and
+Schwarz |A N| is at most sqrt(sum N_i^2 / v_i) of its standard deviations, however the sum was
+chosen (Scheffe; docs/methods/bayes.md, theorem 15).
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 
 LEAST_ALPHA = 1e-9
-"""Below, the convolutions have no correct digit left."""
+"""Below this, the convolutions have no correct digit left."""
 STEPS = 1 << 18
-"""Of the grid on which sums of squares lie."""
+"""Size of the grid for sums of squares."""
 MOST = STEPS >> 4
-"""Laplace noises up to which the grid is fine enough, for each of them is rounded up."""
+"""Most Laplace terms for which the grid is fine enough, because each term is rounded up."""
 
 
 @lru_cache
 def factor(gaussian: int, laplace: int, alpha: float) -> float:
-    """Return q with P(sqrt(sum N_i^2 / v_i) > q) <= ``alpha``, for so many noises of each family.
+    """Return q with P(sqrt(sum N_i^2 / v_i) > q) <= ``alpha``.
 
-    Chi squared for Gaussian noises; N^2 / v of a Laplace noise is E^2 / 2 for an exponential E, and these
-    are added up by convolution on a grid, each rounded up. Of very many Laplace noises a closed bound.
+    For Gaussian noise the sum is chi squared. N^2 / v of Laplace noise is E^2 / 2 for an
+    exponential E; these are added by convolution on a grid, each rounded up. For more than
+    :data:`MOST` Laplace terms there is a closed bound.
 
     Parameters
     ----------
     gaussian, laplace : int
-        Numbers of values with such noise.
+        Number of values with Gaussian noise and with Laplace noise.
     alpha : float
         Failure probability, 0 < alpha < 1.
 
@@ -70,7 +71,7 @@ def factor(gaussian: int, laplace: int, alpha: float) -> float:
         return math.sqrt(float(special.chdtri(gaussian, alpha)))
     if laplace > MOST:
         return math.sqrt(_bound(gaussian, laplace, alpha / 3))
-    # E^2 / 2 has the mean 1 and the variance 5, and all stay below the second term all but surely
+    # E^2 / 2 has the mean 1 and the variance 5, and almost surely all stay below the last term
     most = (
         gaussian
         + laplace
@@ -83,10 +84,11 @@ def factor(gaussian: int, laplace: int, alpha: float) -> float:
 
 
 def _bound(gaussian: int, laplace: int, share: float) -> float:
-    """Return what the sum of squares passes with at most three times the chance ``share``.
+    """Return a bound that the sum of squares exceeds with probability at most 3 ``share``.
 
-    One share each: for the Gaussian squares; for any E^2 / 2 above ln(laplace / share)^2 / 2; and for the
-    sum of the others, cut there, by Bernstein's inequality (cutting lowers the mean 1 and the variance 5).
+    One share each: for the Gaussian squares; for any E^2 / 2 above ln(laplace / share)^2 / 2; and
+    for the sum of E^2 / 2, cut there, by Bernstein's inequality (cutting lowers the mean 1 and the
+    variance 5).
     """
     from scipy import special
 
@@ -98,7 +100,7 @@ def _bound(gaussian: int, laplace: int, share: float) -> float:
 
 
 def _quantile(gaussian: int, laplace: int, most: float, alpha: float) -> float | None:
-    """Return the quantile of the sum of squares; None when it lies above ``most``."""
+    """Return the 1 - ``alpha`` quantile of the sum of squares; None if it is above ``most``."""
     import numpy as np
     from scipy import special
 
@@ -116,7 +118,7 @@ def _quantile(gaussian: int, laplace: int, most: float, alpha: float) -> float |
 
 
 def _rounded_up(cdf: Any) -> Floats:
-    """Return the chances of the points of a grid, of a distribution whose values are rounded up to them."""
+    """Return the probability of each grid point for a distribution rounded up to the grid."""
     import numpy as np
 
     found: Floats = np.diff(cdf, prepend=0.0)
@@ -124,7 +126,7 @@ def _rounded_up(cdf: Any) -> Floats:
 
 
 def _sum(one: Floats, other: Floats) -> Floats:
-    """Return the chances of a sum, on the same grid; what lies beyond it is left out."""
+    """Return the probabilities of a sum, on the same grid; values beyond the grid are left out."""
     import numpy as np
     from scipy import fft
 

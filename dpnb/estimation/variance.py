@@ -1,7 +1,7 @@
-"""Intervals of variances, from released sums, sums of squares and counts.
+"""Confidence intervals of variances, from released sums, sums of squares and counts.
 
-Given the mean, a variance is a ratio of what was released, as a mean is: see :func:`variance`. A box of
-the intervals of the mean and of the mean square would be about half as wide again.
+Given the mean, a variance is a ratio of released values, like a mean: see :func:`variance`. A box
+from the intervals of the mean and of the mean square would be about 1.5 times as wide.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from dpnb.estimation.estimates import Estimates
 
 ROUNDING = 2.0**-21
-"""Bound of what a value loses by rounding to ticks, as a share of the largest distance; twice over."""
+"""Bound on the effect of rounding values to ticks, as a share of the largest distance, doubled."""
 _APART = 3e-3
 
 
 def variances(wanted: Variance, mean: Estimates, square: Estimates, alpha: float) -> Told:
-    """Return the variance of each group with an interval that holds where that of the mean does.
+    """Return the variance of each group, with a confidence interval that relies on the mean's.
 
     Parameters
     ----------
     wanted : Variance
     mean, square : Estimates
-        Of AVG(x) and of SUM((x - origin)^2 - shift).
+        Estimates of AVG(x) and of SUM((x - origin)^2 - shift).
     alpha : float
-        Failure probability of each interval, beside that of the mean's.
+        Failure probability of each interval, in addition to that of the mean's.
     """
     total_distribution, count_distribution, square_distribution = (
         mean.total_distribution,
@@ -58,7 +58,7 @@ def variances(wanted: Variance, mean: Estimates, square: Estimates, alpha: float
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What was released of one group: squares less the shift, distances from the middle, rows."""
+    """Released sums of a group: squares minus the shift, distances from the middle, rows."""
 
     square: float
     total: float
@@ -67,7 +67,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Distributions:
-    """The noise of :class:`Sums`, independent, and a failure probability."""
+    """The independent noise distributions of :class:`Sums`, and a failure probability."""
 
     square: NoiseDistribution
     total: NoiseDistribution
@@ -89,7 +89,7 @@ class Distributions:
 def variance(
     wanted: Variance, sums: Sums, middle: float, mean: Pair, distributions: Distributions
 ) -> tuple[float | None, Pair]:
-    """Return the variance of one group, and its interval.
+    """Return the variance of one group, and its confidence interval.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def variance(
     middle : float
         Origin of ``sums.total``.
     mean : (low, high)
-        An interval of the mean, within the bounds.
+        A confidence interval of the mean, within the bounds.
     distributions : Distributions
 
     Notes
@@ -109,22 +109,22 @@ def variance(
         S - 2 u T + (t(u) - V) n = 0
 
     holds for the exact sums S, T, n; with the divisor n - 1 the same plus V. So for released sums
-    s, T', c the number s - 2 u T' + t(u) c - V c' (c' = c, or c - 1) is noise alone,
-    e_S - 2 u e_T + (t(u) - V) e_C, of known distribution. The interval holds the V for which, with some u in
-    that of the mean, it is within its quantile. It fails only where the interval of the mean does, or
-    where the noise at the true m and V exceeds its quantile: with probability alpha at most.
+    s, T', c the number s - 2 u T' + t(u) c - V c' (c' = c, or c - 1) is pure noise,
+    e_S - 2 u e_T + (t(u) - V) e_C, with a known distribution. The interval contains every V for
+    which the number is within its quantile for some u in the interval of the mean. It fails only if
+    the interval of the mean does, or the noise at the true m and V exceeds its quantile, which has
+    probability at most alpha.
 
     The set is computed from outside: f(u) = t(u) c - 2 u T' is a parabola whose range is taken over
-    the interval, and the quantile is taken at the largest factors of e_T and e_C there; the spread of
-    a sum of independent symmetric unimodal noises grows with each factor (Birnbaum, On random
-    variables with comparable peakedness, 1948). For Gaussians the ends are those of two Fieller sets
-    (docs/methods/estimation.md, theorem 12), one for each end of the range of t; for Laplace noise
-    any range of V that is known bounds the factor of e_C, so an interval found that way narrows the
-    next one.
+    the interval, and the quantile is taken at the largest factors of e_T and e_C there; the spread
+    of a sum of independent symmetric unimodal noise terms grows with each factor (Birnbaum, On
+    random variables with comparable peakedness, 1948). For Gaussian noise the ends are those of two
+    Fieller sets (docs/methods/estimation.md, theorem 12), one for each end of the range of t. For
+    Laplace noise any bounds on V bound the factor of e_C, so each interval narrows the next one.
 
-    The interval is cut to what is possible: 0 <= V <= H^2 - u^2 for values within H of the origin
-    (Bhatia and Davis, A better bound on the variance, 2000), twice that with the divisor n - 1. Where
-    the count is within its noise of 0, all that is possible is returned.
+    The interval is cut to the possible values: 0 <= V <= H^2 - u^2 for values within H of the
+    origin (Bhatia and Davis, A better bound on the variance, 2000), twice that with the divisor
+    n - 1. If the count is within its noise of 0, the interval is all possible values.
     """
     origin, shift, half = float(wanted.origin), float(wanted.shift), float(wanted.half)
     divisor = sums.count - 1 if wanted.sample else sums.count
@@ -164,7 +164,7 @@ def _ends(
     possible: Pair,
     distributions: Distributions,
 ) -> Pair:
-    """Return the least and greatest V with -q <= offset - V divisor <= q for some of the offsets."""
+    """Return the least and greatest V with -q <= offset - V divisor <= q for some offset."""
     if distributions.square.family == "gaussian":
         total_half, count_half = (
             NoiseDistribution("gaussian", scale).quantile(distributions.alpha)
@@ -193,11 +193,11 @@ def _ends(
 
 
 def laplace_quantile(scales: Sequence[float], alpha: float) -> float:
-    """Return q with P(|X| > q) <= ``alpha`` for a sum X of independent Laplace noises.
+    """Return q with P(|X| > q) <= ``alpha`` for a sum X of independent Laplace noise.
 
-    With different scales, P(|X| > q) = sum_i exp(-q / b_i) prod_{j != i} b_i^2 / (b_i^2 - b_j^2), by
-    partial fractions of the characteristic function. Scales that are nearly equal are first set apart
-    upward, which makes q larger by less than a hundredth.
+    With different scales, P(|X| > q) = sum_i exp(-q / b_i) prod_{j != i} b_i^2 / (b_i^2 - b_j^2),
+    by partial fractions of the characteristic function. Nearly equal scales are first moved apart
+    upward, which increases q by less than a hundredth.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Which part of the data explains a difference (DPXPlain, phase 3)."""
+"""Explanations: which part of the data explains a difference (DPXPlain, phase 3)."""

@@ -1,4 +1,4 @@
-"""From a question to the plan of its explanation, and from what was released to an ``Explanation``."""
+"""The plan of an explanation from its question, and the ``Explanation`` from its release."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _COST = ("rho", "epsilon", "error")
 
 
 def check_served(store: Store) -> None:
-    """Refuse explanations where the ledger's policy or accountant has none.
+    """Refuse explanations if the ledger's policy or accountant does not support them.
 
     Raises
     ------
@@ -66,12 +66,13 @@ def plan_for(
     tables: Mapping[str, Table],
     options: Mapping[str, Any],
 ) -> ExplanationPlan:
-    """Decide what explaining a question would measure. Public facts only.
+    """Decide what the explanation of a question would measure. Uses public facts only.
 
     Raises
     ------
     RequestError
-        For a question about no answer that the analyst has, or about a derived column, and for unusable options.
+        If the analyst does not have the question's answer, the column is derived, or an option is
+        unusable.
     """
     charge = charge_of(store, tables, analyst, question.reference)
     state = store.accountant
@@ -103,9 +104,9 @@ def plan_for(
 def _at_default(
     planned: Callable[..., ExplanationPlan], analyst: str, store: Store
 ) -> ExplanationPlan:
-    """Plan what costs nothing, for she has it; else at a share of what is left to her.
+    """Plan at no cost if she has the explanation already, else at a share of what she has left.
 
-    What is left rests on a picked amount as soon as she has spent one.
+    What she has left depends on a picked amount as soon as she has spent one.
     """
     charges = [one for (who, _), one in store.accountant.charges.items() if who == analyst]
     plan = planned(rho=default_rho(status(store, analyst).remaining.rho))
@@ -154,15 +155,15 @@ def explanation(
     *,
     fresh: bool,
 ) -> Explanation:
-    """Build the explanation of a committed charge; ``fresh`` when it was committed just now."""
+    """Build the explanation of a committed charge; ``fresh`` if it was committed just now."""
     state, design = store.accountant, plan.design
     drawn = state.releases[charge.request].drawn
     scale, reason = scale_of(question)
     divisor = 1.0 if scale is None else scale
-    # as it was drawn: today's lattice may be another one
+    # from the release, because the current lattice may be another one
     numerator, denominator = Fraction(drawn["noise"]["lattice_unit"]).as_integer_ratio()
     half = design.quantile * drawn["noise"]["sigma"]
-    # of equal conditions everybody sees their own words
+    # the release may have another analyst's words for the same condition
     words = {_written(plain(predicate)): text for text, predicate in plan.space.listed}
     rows = []
     for (shown, condition), value, (best, worst) in zip(
@@ -221,5 +222,5 @@ def explanation(
 
 
 def _written(condition: object) -> str:
-    """Return a condition's plain form as text, the same for all that are equal."""
+    """Return a condition's plain form as text; equal conditions have equal texts."""
     return json.dumps(condition, sort_keys=True)

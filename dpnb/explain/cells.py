@@ -1,4 +1,4 @@
-"""From tables over attribute sets to the rows that each candidate predicate selects."""
+"""Count and sum of the rows that each candidate selects, from tables over attribute sets."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from dpnb.explain.predicates import Attribute, Space
 def cells_of(
     space: Space, marginal: Callable[[int], Marginal], count: Sequence[int], total: Sequence[int]
 ) -> Iterator[Cells]:
-    """Yield the cells of each attribute set's predicates; none is listed that selects no row.
+    """Yield the ``Cells`` of each attribute set, without predicates that select no row.
 
     Parameters
     ----------
     space : Space
     marginal : callable
-        From the place of an attribute set to its table.
+        Returns the table of an attribute set, given its position.
     count, total : sequences of int, length m
         Rows and sum of each group.
     """
@@ -36,7 +36,7 @@ def cells_of(
 
 
 def _by_value(attributes: Sequence[Attribute], table: Marginal) -> Cells:
-    """Take each joint code as a predicate, but for rows without a declared value."""
+    """Take each joint code as a predicate; leave out rows without a declared value."""
     codes = _unraveled(table.index, [a.cells + 1 for a in attributes])
     told = np.all([code < a.cells for code, a in zip(codes, attributes, strict=True)], axis=0)
     index = np.zeros(int(told.sum()), dtype=np.int64)
@@ -62,8 +62,8 @@ def _by_items(
 ) -> Cells:
     """Add up the codes of each item, axis by axis.
 
-    A row satisfies an OR unless it satisfies none: the axes hold the rows outside each item then, and
-    the result is what is missing from the whole group.
+    A row satisfies an OR unless it satisfies no part of it. So for OR the axes hold the rows
+    outside each item, and the result is the whole group minus these.
     """
     sizes = [a.cells + 1 for a in attributes]
     groups = len(count)

@@ -1,4 +1,4 @@
-"""The explanation of a difference: which parts of the data have most influence on it, and how sure that is."""
+"""The explanation of a difference: the predicates with most influence on it, and their ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One predicate with its intervals.
+    """One predicate with its confidence intervals.
 
     Attributes
     ----------
@@ -25,14 +25,15 @@ class Row:
     condition : plain data
         Its meaning.
     influence, influence_low, influence_high : float
-        Released influence and its interval: divided by ``Explanation.scale`` when the explanation is
-        relative, else in units of the influence. It is the change of the difference times a factor
-        for the rows that remain, so it is not the share of the difference that goes away.
+        Released influence and its confidence interval: divided by ``Explanation.scale`` if the
+        explanation is relative, else in units of the influence. An influence is the change of the
+        difference times a factor for the rows that remain, so it is not the share of the difference
+        that goes away.
     left_low, left_high : float or None
-        What follows for the difference without the rows, in units of the aggregate: its lower end, or
-        its upper end; None where no end follows (``dpnb.explain.remaining``).
+        Bounds of the difference without the rows, in units of the aggregate: a lower or an upper
+        one; None where no bound follows (``dpnb.explain.remaining``).
     rank_low, rank_high : int
-        Places among all candidates, 1 being the largest influence.
+        Ranks among all candidates; 1 is the largest influence.
     """
 
     predicate: str
@@ -58,15 +59,15 @@ class Explanation(Billed, Result):
     relative : bool
         Whether influences are divided by the released difference.
     reason : str
-        Why they are not; empty when they are.
+        Why they are not; empty if they are.
     scale : float
-        What influences were divided by: 1 when not relative.
+        Divisor of the influences: 1 if they are not relative.
     candidates : int
         |P|, the number of candidate predicates.
     attributes : tuple of str
-        Columns they are made of; empty when conditions were listed.
+        Columns of the candidates; empty if conditions were listed.
     unbinned : mapping of str to str
-        Columns that are not among them because they have no bins, each with what to write.
+        Columns that are left out because they have no bins, each with what to write.
     length : int
     connective : {'and', 'or'}
     confidence : float
@@ -74,16 +75,16 @@ class Explanation(Billed, Result):
         Whether the confidence is for all rows together.
     mode : {'tight', 'paper'}
     sharper : mapping of str to float
-        How many times narrower ``mode='tight'`` would make the intervals of influence and of rank.
+        How many times narrower ``mode='tight'`` would make the intervals of influence and rank.
     bill : Bill
-        What it cost, what is left, and its stamps, as in ``Answer``; an explanation of a conditional
+        The cost, what is left, and the stamps, as in ``Answer``; an explanation of a conditional
         question is conditional, too.
     rho : mapping of str to str
         Budget of each part: topk, influence, rank.
     margin_of_error : float
-        Of the influences' intervals, as shown.
+        Of the influences' confidence intervals, as shown.
     resolution : float
-        How far influences lie apart that ranks tell apart, as shown.
+        How far apart influences must be for ranks to tell them apart, as shown.
     definition : mapping
         Public definition and noise, for the record.
 
@@ -119,7 +120,7 @@ class Explanation(Billed, Result):
     def indistinct(self, row: Row) -> bool:
         """Return whether a row may be due to noise.
 
-        Its influence may be 0, or its rank may be in either half of all candidates.
+        Its influence may be 0, or its rank interval covers more than half of all candidates.
 
         Parameters
         ----------
@@ -151,16 +152,16 @@ class Explanation(Billed, Result):
 
     @property
     def reversed(self) -> bool:
-        """Whether the answer surely shows the opposite of the question."""
+        """Whether the confidence interval of the question shows its opposite."""
         return self.question.high < 0
 
     # exports
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each predicate: predicate, influence_low/high, rank_low/high, left_low/high.
+        """Return a frame of predicate, influence_low/high, rank_low/high and left_low/high.
 
-        Influences are as shown when ``relative`` (0.05 is 5 %); ``left`` is the difference without the
-        rows in units of the aggregate, NaN for an end that does not follow.
+        Influences are as shown when ``relative`` (0.05 is 5 %); ``left`` is the difference without
+        the rows in units of the aggregate, NaN where no bound follows.
 
         Returns
         -------
@@ -234,7 +235,7 @@ class Explanation(Billed, Result):
         Returns
         -------
         str
-            In GitHub's form.
+            GitHub-flavoured Markdown.
         """
         markdown: str = card_of(self).markdown(self)
         return markdown

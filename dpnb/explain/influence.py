@@ -1,7 +1,8 @@
 """Influences: how a difference changes without some rows, times a factor for the rows that remain.
 
-For predicate p and group t of the question: n1, s1 are count and sum of the group's rows that satisfy
-p, n0, s0 of those that do not. With f = min n0 and G = max (n1 + n0) + 1 over the groups,
+For predicate p and group t of the question: n1, s1 are count and sum of the group's rows that
+satisfy p, and n0, s0 those of the rows that do not. With f = min n0 and G = max (n1 + n0) + 1 over
+the groups,
 
     COUNT, SUM:  I(p) = (sum of w_t times the group's n1 or s1) * f / G
     AVG:         I(p) = f * sum of w_t (mean of the group - mean of its rows that do not satisfy p)
@@ -27,7 +28,7 @@ Mode: TypeAlias = Literal["tight", "paper"]
 Vector: TypeAlias = npt.NDArray[np.int64]
 
 RELATIVE_UNIT = "% of the released difference × share of rows left"
-"""In what influences are given that are divided by the released difference."""
+"""Unit of influences that are divided by the released difference."""
 LATTICE_BITS = 20
 _BLOCK = 2**15
 
@@ -66,8 +67,9 @@ def spread(
 ) -> Fraction:
     """Return the largest change of the difference of two predicates' influences.
 
-    It bounds how much I(p) - I(t-th largest) changes, too. At most twice the sensitivity; less where
-    that is proven (docs/methods/dpxplain.md, theorem 4). Parameters as in :func:`sensitivity`.
+    It also bounds the change of I(p) - I(t-th largest). It is at most twice the sensitivity, and
+    less where that is proven (docs/methods/dpxplain.md, theorem 4). Parameters as in
+    :func:`sensitivity`.
     """
     twice = 2 * sensitivity(function, weights, low, high, mode)
     if mode == "paper" or function == "SUM":
@@ -79,7 +81,7 @@ def spread(
 
 
 def _count_spread(weight: Fraction, weights: Sequence[Fraction], norm: Fraction) -> Fraction:
-    """Bound the spread when the row that comes or goes belongs to the group of ``weight``."""
+    """Bound the spread if the added or removed row belongs to the group of ``weight``."""
     a = abs(weight)
     if len(weights) == 1:
         return a
@@ -95,9 +97,9 @@ class Lattice:
     """A public grid on which influences become whole numbers.
 
     ``unit`` is a power of two at most Delta / 2**20, in units of the influence. Rounding moves an
-    influence by at most ``terms`` half units (one for each exact term that is rounded), so its change
-    between neighbouring tables grows by at most ``terms`` units and a spread's by twice that; one
-    more unit pays for a rounded shift of scores (``select``).
+    influence by at most ``terms`` half units (one for each exact term that is rounded), so its
+    change between neighbouring tables grows by at most ``terms`` units and a spread's by twice
+    that; one more unit pays for a rounded shift of scores (``privacy.one_off.top_k``).
     """
 
     unit: Fraction
@@ -119,10 +121,10 @@ class Lattice:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Exact count and sum of each group in the part of each of several predicates.
+    """Exact count and sum of the rows that each of several predicates selects, by group.
 
-    ``index``: int64 (a,), the predicates, ascending. ``count``, ``total``: int64 (a, m), rows and sum
-    of the rows that satisfy the predicate in each group. Predicates not listed select no row.
+    ``index``: int64 (a,), the predicates, ascending. ``count``, ``total``: int64 (a, m), number and
+    sum of each group's rows that satisfy the predicate. Predicates not in ``index`` select no row.
     """
 
     index: Vector
@@ -154,7 +156,7 @@ def influences(
     count, total : sequences of int, length m
         Rows and sum of each group. Any common shift of the values cancels in AVG.
     unit : Fraction
-        Of the lattice.
+        Unit of the lattice.
 
     Returns
     -------
@@ -167,7 +169,7 @@ def influences(
         part = slice(start, start + _BLOCK)
         n1 = cells.count[part]
         n0 = np.asarray(count, dtype=np.int64) - n1
-        # Python's integers from here on: products may pass 64 bits
+        # Python integers from here on, because products may exceed 64 bits
         f = n0.min(axis=1).astype(object)
         if function == "AVG":
             kept = n0.astype(object)
@@ -189,7 +191,7 @@ def influences(
 
 
 def _rounded(numerator: Any, denominator: Any, unit: Fraction) -> Any:
-    """Return numerator / (denominator unit) to the nearest whole number; 0 where 0 divides."""
+    """Round numerator / (denominator unit) to the nearest whole number; 0 if a denominator is 0."""
     top = numerator * unit.denominator
     bottom = denominator * unit.numerator
     # f = 0 wherever a group is empty or fully selected, so the numerator is 0 there as well

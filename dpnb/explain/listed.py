@@ -14,11 +14,11 @@ from dpnb.sql.parser import parse
 from dpnb.sql.query import Predicate
 
 MAX_LISTED = 1_000
-"""Conditions that an analyst may list."""
+"""Largest number of conditions in a list."""
 
 
 def read_listed(texts: object, table: Table) -> tuple[tuple[str, Predicate], ...]:
-    """Read a list of conditions: each as written and as meant.
+    """Read a list of conditions; return each as text and as predicate.
 
     Raises
     ------
@@ -41,12 +41,12 @@ def read_listed(texts: object, table: Table) -> tuple[tuple[str, Predicate], ...
     return _read_listed(tuple(texts), table.name, table.schema)
 
 
-# planned several times for one explanation, and reading takes longer than the scan
+# one explanation is planned several times, and parsing takes longer than the scan
 @lru_cache(maxsize=4)
 def _read_listed(
     texts: tuple[str, ...], name: str, schema: Schema
 ) -> tuple[tuple[str, Predicate], ...]:
-    # tables of pairs have no name of their own
+    # the name of a pair of tables is not an identifier
     table = Table(name if name.isidentifier() else "pairs", None, schema)
     found: list[tuple[str, Predicate]] = []
     seen: set[str] = set()

@@ -1,7 +1,7 @@
-"""Phase 3 itself: exact influences on one side, released rows on the other.
+"""The mechanism of phase 3: from exact influences to released rows.
 
 Selection, influences and ranks are three mechanisms whose costs add (DPXPlain, Theorem 4.12); they
-are drawn in one go and released together.
+are drawn and released together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dpnb.views.measures import Count, Measure, Scan
 
 @dataclass(frozen=True, slots=True)
 class Influences:
-    """Exact influences of all candidates in lattice units; shows nothing of itself.
+    """Exact influences of all candidates, in lattice units; printing shows none of them.
 
     ``active``: int64 (a,), ascending, the candidates that select a row; all others score 0.
     ``scores``: int64 (a,). ``falling``: the scores from large to small, of which ``positive`` are
@@ -54,7 +54,7 @@ class Influences:
         return 0
 
     def at(self, place: int) -> int:
-        """Return the ``place``-th largest influence, 1 being the largest; idle ones score 0."""
+        """Return the ``place``-th largest influence; candidates that select no row score 0."""
         idle = self.size - len(self.falling)
         if self.positive < place <= self.positive + idle:
             return 0
@@ -102,7 +102,7 @@ def _scores(
 
 
 def _measure_listed(plan: ExplanationPlan, engine: Engine, groups: Sequence[int]) -> Influences:
-    """Measure conditions given one by one: one statement, one pair of aggregates for each."""
+    """Measure listed conditions with one statement, one pair of aggregates for each."""
     target = plan.target
     where = simplify(And((target.where, _in_groups(plan))), target.schema)
     conditions = [EVERY, *(predicate for _, predicate in plan.space.listed)]
@@ -139,7 +139,7 @@ def _in_groups(plan: ExplanationPlan) -> Predicate:
 
 
 def release(plan: ExplanationPlan, exact: Influences, noise: Noise) -> dict[str, Any]:
-    """Draw selection, influences and ranks; what it returns may be shown once it is committed.
+    """Draw selection, influences and ranks; the result may be shown once it is committed.
 
     Returns
     -------

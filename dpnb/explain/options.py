@@ -1,4 +1,4 @@
-"""What an explanation can be told."""
+"""The options of an explanation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an explanation will measure, at which cost and how finely. Public facts only."""
+"""The plan of an explanation: what it measures, its budgets and its noise. Public facts only."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _NORMAL = NormalDist()
 SHARES = {"topk": Fraction(1, 4), "influence": Fraction(1, 4), "rank": Fraction(1, 2)}
 """How one rho is split over selection, influences and ranks."""
 DEFAULT_SHARE = Fraction(1, 5)
-"""The part of what is left that an explanation costs when nothing else is said."""
+"""Share of the remaining budget that an explanation costs by default."""
 LEAST_RHO, MOST_RHO = Fraction(1, 10**9), Fraction(10**6)
 _RANGE = (LEAST_RHO, min(SHARES.values())), (MOST_RHO, max(SHARES.values()))
 MAX_ROWS = 100
 LEAST_SURE, MOST_SURE = 1e-6, 1 - 1e-9
-"""Range of confidences: beyond it the quantiles of many tests together leave the floats."""
+"""Range of confidences; beyond it, floats cannot hold the quantiles of many tests together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """How an explanation is to be made, budgets aside.
+    """The design of an explanation, without its budgets.
 
     Parameters
     ----------
@@ -74,8 +74,8 @@ class Design:
         Whether the confidence is for all k rows together (of influences, and of ranks) or for each
         row on its own (docs/methods/dpxplain.md, theorem 10).
     lower : Fraction
-        Share of the ranks' budget that goes to lower bounds; small, since whether a predicate is at
-        the top is asked of the upper ones (DPXPlain, section 4.3.3).
+        Share of the ranks' budget that goes to lower bounds. It is small, because the upper bounds
+        show whether a predicate is at the top (DPXPlain, section 4.3.3).
     mode : {'tight', 'paper'}
     """
 
@@ -87,12 +87,12 @@ class Design:
 
     @property
     def row_confidence(self) -> float:
-        """Level of one row's interval: independent noises multiply."""
+        """Confidence of one row's interval; with independent noise, confidences multiply."""
         return self.confidence ** (1 / self.k) if self.joint else self.confidence
 
     @property
     def quantile(self) -> float:
-        """Two-sided normal quantile of one row's interval."""
+        """Two-sided normal quantile of one row's confidence interval."""
         return _NORMAL.inv_cdf((1 + self.row_confidence) / 2)
 
 
@@ -140,9 +140,9 @@ def read_design(
 class ExplanationPlan:
     """An explanation's target, candidates, design and budgets, and the noise that follows.
 
-    ``conditional`` when the budgets, or the question, rest on an amount that was picked by looking at
-    the data. It is no part of the request's name: the same release is not paid for twice. ``unsaid``
-    when nobody said what it may cost.
+    ``conditional`` says that the budgets, or the question, depend on an amount that was picked by
+    looking at the data. It is not part of the request's name, so the same release is not paid for
+    twice. ``unsaid`` says that nobody gave a cost.
     """
 
     target: Target
@@ -155,7 +155,7 @@ class ExplanationPlan:
 
     @cached_property
     def request(self) -> str:
-        """A name that is equal for explanations of equal meaning and cost on one data version."""
+        """A name that is equal for explanations of equal meaning and cost on one table version."""
         text = json.dumps(self.definition(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -193,7 +193,7 @@ class ExplanationPlan:
 
     @property
     def margin_of_error(self) -> float:
-        """Half the width of an influence's interval, in units of the influence."""
+        """Margin of error of an influence, in units of the influence."""
         return self.design.quantile * self.sigma * float(self.unit)
 
     def search(self, *, above: bool) -> Search:
@@ -225,7 +225,7 @@ class ExplanationPlan:
 
     @property
     def resolution(self) -> float:
-        """How far two influences lie apart for the upper rank bound to tell them apart nearly always.
+        """Distance of two influences that the upper rank bound tells apart nearly always.
 
         The margin plus the same quantile of the noise, in units of the influence.
         """
@@ -233,10 +233,10 @@ class ExplanationPlan:
 
 
 def default_rho(left: Fraction) -> Fraction:
-    """Return what an explanation costs when nothing else is said: a fifth of what is left.
+    """Return the default cost of an explanation: a fifth of what is left.
 
-    Rounded down to two digits. Never less than is allowed, so that a budget that is used up is
-    refused as such.
+    Rounded down to two digits, but never below the least allowed cost, so that an exhausted budget
+    is refused as such.
 
     Examples
     --------
@@ -277,16 +277,16 @@ def plan_explanation(
         The cost: split 1:1:2 over selection, influences and ranks, or each part by name (topk,
         influence, rank).
     epsilon : number
-        Instead: the rho that means this epsilon at ``delta``.
+        Instead of rho: an epsilon at ``delta``, which gives the rho.
     error : number
-        Instead: margin of error of the influences' intervals as they will be shown; the other parts in
-        proportion 1:1:2.
+        Instead of rho: margin of error of the influences as they will be shown; the budgets of the
+        other parts follow in proportion 1:1:2.
     scale : float, optional
-        What influences are divided by when they are shown relative to the difference.
+        Divisor of influences that are shown relative to the difference.
     delta : Fraction, optional
-        The session's.
+        The session's delta.
     conditional : bool
-        Whether the question is.
+        Whether the question is conditional.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""The public set of candidate predicates: what a part of the data may be called.
+"""The public set of candidate predicates, each of which describes a part of the data.
 
 Single predicates say that an attribute has one of its declared values; longer ones join several
-attributes by AND or OR; ranges join neighbouring bins; or the analyst lists conditions. Nothing here
-looks at data (DPXPlain, Definition 3.3).
+attributes by AND or OR; ranges join neighbouring bins; or the analyst lists conditions. This module
+never sees data (DPXPlain, Definition 3.3).
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ Connective: TypeAlias = Literal["and", "or"]
 
 MAX_LENGTH = 3
 MAX_DENSE = 2**22
-"""Cells of one attribute set that are laid out in full, for ranges and OR of two groups."""
+"""Most groups of one attribute set in a dense table, for ranges and OR over two groups."""
 MAX_RANGED = 100
-"""Bins of one attribute whose runs are listed."""
+"""Most bins of an attribute with ranges."""
 MAX_CODES = 2**49
-"""Joint codes of one attribute set: times the groups of a query they fit 64 bits."""
+"""Most joint codes of one attribute set; times the groups of a query they fit 64 bits."""
 MAX_SIZE = 2**53
 MAX_SETS = 5_000
-"""Attribute sets: the rows are read once for each."""
+"""Most attribute sets; the rows are read once for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One simple condition on an attribute: its value lies in the cells ``first..last``."""
+    """One simple condition on an attribute: its value lies in the groups ``first..last``."""
 
     label: str
     first: int
@@ -50,7 +50,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A column whose declared values explain.
+    """A column whose declared values make predicates.
 
     ``cells`` is the number of declared groups; ``items`` are the conditions on them.
     """
@@ -61,7 +61,7 @@ class Attribute:
 
     @property
     def single(self) -> bool:
-        """Whether the items are the cells, one by one."""
+        """Whether the items are the groups, one by one."""
         return len(self.items) == self.cells and all(i.first == i.last for i in self.items)
 
 
@@ -72,12 +72,12 @@ class Space:
     Parameters
     ----------
     attributes : tuple of Attribute
-        Empty when the analyst listed conditions.
+        Empty if the analyst listed conditions.
     length : int
         Attributes in one predicate.
     connective : {'and', 'or'}
     listed : tuple of (str, Predicate)
-        Conditions given one by one, as written and as read.
+        Conditions given one by one, as text and as predicate.
     unbinned : tuple of (str, str)
         Columns that would be attributes if they had bins, each with what to write.
     """
@@ -95,7 +95,7 @@ class Space:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """Number of the first predicate of each set, and after them the number of all."""
+        """Number of the first predicate of each set; at the end, the number of all predicates."""
         sizes = (math.prod(len(a.items) for a in attributes) for attributes in self.sets)
         return tuple(itertools.accumulate(sizes, initial=0))
 
@@ -161,8 +161,8 @@ def space(
     ----------
     table : Table
     taken : set of str
-        Columns of the question: its group-by and aggregated columns. They and their aliases do not
-        explain (docs/methods/dpxplain.md, what is not covered).
+        Columns of the question: its group-by and aggregated columns. They and their aliases are
+        left out (docs/methods/dpxplain.md, what is not covered).
     attributes : sequence of str, optional
         Columns to use; by default every other column with declared values or bins, one of each set
         of aliases.
@@ -173,11 +173,11 @@ def space(
     connective : {'and', 'or'}
         How several attributes are joined.
     ranges : bool
-        For ordered attributes: every run of neighbouring bins, not single bins only.
+        Whether ordered attributes also get every run of neighbouring bins.
     predicates : sequence of str, optional
         Conditions as in WHERE, instead of attributes; at most 1,000.
     groups : int
-        Groups of the question: ranges and OR are laid out once for each.
+        Number of groups in the question; ranges and OR need one dense table for each.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def space(
         )
     truth(ranges, "ranges")
     if length == 1:
-        connective = "and"  # nothing is joined: one meaning, one spelling
+        connective = "and"  # nothing is joined, so equal meanings get equal definitions
     schema = table.schema
     used = _aliased(schema, taken)
     dropped = {_column(name, schema) for name in _names(exclude, "exclude")}
@@ -214,7 +214,7 @@ def space(
     else:
         chosen = [_column(name, schema) for name in _names(attributes, "attributes")]
         _check_chosen(chosen, schema, used)
-        # one numbering for one set of attributes, in whatever order they were named
+        # attributes are numbered in the schema's order, in whatever order they were named
         chosen = [name for name in schema if name in chosen and name not in dropped]
     if len(chosen) < length:
         raise RequestError(
@@ -245,18 +245,18 @@ def _column(name: str, schema: Schema) -> str:
 
 
 def _aliased(schema: Schema, columns: Set[str]) -> set[str]:
-    """Columns and what says the same as one of them."""
+    """Return columns with all their aliases."""
     sets = (set(names) for names in schema.aliases)
     return set(columns).union(*(names for names in sets if names & columns))
 
 
 def _has_values(kind: Kind) -> bool:
-    """Whether a column has declared values to name: a category's, or bins."""
+    """Return whether a column has declared values: those of a category, or bins."""
     return isinstance(kind, Category) or kind.bins is not None
 
 
 def _defaults(schema: Schema, used: Set[str], dropped: Set[str]) -> tuple[list[str], list[str]]:
-    """Every column that is left, the first of each set of aliases: those with values, and those without."""
+    """Return the columns left that have values, one of each set of aliases; and those without."""
     chosen: list[str] = []
     seen: set[str] = set()
     for name, kind in schema.items():
@@ -285,7 +285,7 @@ def _check_chosen(chosen: Sequence[str], schema: Schema, used: Set[str]) -> None
 
 
 def _more(number: int, bare: Sequence[str], schema: Schema, *, cut: bool) -> str:
-    """Return how there could be more than so many attributes, or none needed."""
+    """Return how to get more than ``number`` attributes, or to need no more."""
     ways = []
     if cut:
         ways.append("Name more columns, or exclude fewer.")

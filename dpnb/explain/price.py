@@ -1,4 +1,4 @@
-"""What an explanation would cost, and how sharp it would be: public numbers and released ones."""
+"""The price of an explanation and its expected accuracy, from public and released numbers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from dpnb.results import Bill, Billed, Shown, to_plain
 
 
 def scale_of(question: Question) -> tuple[float | None, str]:
-    """Return what influences are divided by to be shares of the released difference, or why they are not.
+    """Return the divisor that turns influences into shares of the difference, or why there is none.
 
-    d = |difference| for COUNT and SUM, times the smallest count for AVG (DPXPlain, Equation 7). Near
-    0 it would explode or flip (docs/methods/dpxplain.md, definition 2). Released values only.
+    d = |difference| for COUNT and SUM, times the smallest count for AVG (DPXPlain, Equation 7).
+    Near 0 the shares would explode or flip (docs/methods/dpxplain.md, definition 2). Uses released
+    values only.
     """
     if question.estimate is None or not question.enough:
         return (
@@ -45,11 +46,11 @@ class ExplanationPrice(Billed, Shown):
     Attributes
     ----------
     bill : Bill
-        What it would cost now, and what is left before it.
+        The cost now, and what is left before it is paid.
     affordable : bool
     unsaid : bool
-        Whether nobody said what it may cost: an explanation that was released before costs nothing,
-        another one a fifth of what is left.
+        Whether nobody gave a cost: an explanation that was released before costs nothing, a new one
+        a fifth of what is left.
     candidates : int
         |P|.
     confidence : float
@@ -60,9 +61,9 @@ class ExplanationPrice(Billed, Shown):
     valid : bool
         Whether the difference is more than noise; otherwise explaining it needs ``anyway=True``.
     relative : bool
-        Whether the widths are shares of the released difference.
+        Whether margin of error and resolution are shares of the released difference.
     margin_of_error : float
-        Of the influences' intervals, as they would be shown.
+        Of the influences' confidence intervals, as they would be shown.
     resolution : float
         How far influences must lie apart for ranks to tell them apart.
 
@@ -102,7 +103,9 @@ class ExplanationPrice(Billed, Shown):
         return self.relative and self.margin_of_error > 0.75
 
     def check_default(self) -> None:
-        """Refuse to spend the default cost on what would be mostly noise. Public and released numbers only.
+        """Refuse to spend the default cost on an explanation that would be mostly noise.
+
+        Uses public and released numbers only.
 
         Raises
         ------
@@ -149,7 +152,7 @@ class ExplanationPrice(Billed, Shown):
 def price(
     plan: ExplanationPlan, question: Question, analyst: str, store: Store, cost: PrivacyLoss
 ) -> ExplanationPrice:
-    """Return the price of a plan, of which ``cost`` is still to be paid."""
+    """Return the price of a plan for which ``cost`` is still to be paid."""
     budget = status(store, analyst)
     scale, _ = scale_of(question)
     divisor = 1.0 if scale is None else scale

@@ -1,4 +1,4 @@
-"""Between which places a predicate ranks: a noisy binary search for each bound.
+"""Confidence intervals of ranks: a noisy binary search for each bound.
 
 DPXPlain, Algorithm 4, corrected (docs/methods/dpxplain.md, algorithm 11, errors 1 to 4): the loop
 is strict, so that at most floor(log2 |P|) draws are made, all of which are paid for; both bounds
@@ -19,15 +19,15 @@ from dpnb.privacy.noise import Noise
 _NORMAL = NormalDist()
 
 Statistic = Callable[[int, int], int]
-"""From a row of the explanation and a place to S(p, place): non-decreasing in the place, and 0 at the
-place of p (docs/methods/dpxplain.md, algorithm 11)."""
+"""Maps a row of the explanation and a place to S(p, place), which is non-decreasing in the place
+and 0 at the place of p (docs/methods/dpxplain.md, algorithm 11)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
     """The noise of one bound's tests: standard deviation ``sigma`` and margin ``margin``.
 
-    Both are in the units of the statistic; ``draws`` is how many tests are paid for.
+    Both are in the units of the statistic; ``draws`` is the number of tests that are paid for.
     """
 
     sigma: float
@@ -51,7 +51,7 @@ def search(
     rho : Fraction
         Budget of this bound over all k predicates.
     confidence : float
-        Of the interval; each bound fails with probability (1 - confidence) / 2.
+        Of the confidence interval; each bound fails with probability (1 - confidence) / 2.
     mode : {'tight', 'paper'}
         The exact quantile of ``draws`` independent tests, or the published Chernoff margin with
         ceil(log2 |P|) tests.
@@ -79,7 +79,7 @@ def rank_intervals(
     *,
     lower_statistic: Statistic | None = None,
 ) -> list[tuple[int, int]]:
-    """Return an interval of places for each row, 1 being the best.
+    """Return a confidence interval of ranks for each row; 1 is the best rank.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def rank_intervals(
     found = []
     for (lo, hi), (_, most) in zip(below, above, strict=True):
         ends = max(hi, 1) if mode == "paper" else min(lo, size), max(most, 1)
-        # crossed only when a bound has failed; the larger interval is as valid
+        # the ends cross only if a bound has failed; the larger interval is just as valid
         found.append((min(ends), max(ends)))
     return found
 
@@ -112,7 +112,7 @@ def rank_intervals(
 def _bounds(
     statistic: Statistic, rows: int, size: int, distribution: Search, noise: Noise, *, above: bool
 ) -> list[tuple[int, int]]:
-    """Search one bound of all rows in step; returns the last (lo, hi) of each."""
+    """Search one bound of all rows in parallel; return the last (lo, hi) of each."""
     ends = [(1, size)] * rows
     for _ in range(distribution.draws):
         open_ = [row for row, (lo, hi) in enumerate(ends) if lo < hi]

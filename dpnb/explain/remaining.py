@@ -1,15 +1,15 @@
-"""The difference that remains when the rows of a predicate are left out, as far as its influence tells.
+"""Bounds of the difference without the rows of a predicate, as far as its influence gives them.
 
-An influence is the change of the difference times a factor that says how many rows remain: with f the
-rows that remain in the group where fewest do, and N the rows of the largest group,
+An influence is the change of the difference times a factor for the rows that remain. With f the
+rows that remain in the group where the fewest do, and N the rows of the largest group,
 
     AVG:         I(p) = f * (difference - difference without the rows)
     COUNT, SUM:  I(p) = f / (N + 1) * (difference - difference without the rows)
 
 (docs/methods/dpxplain.md, definition 1 and theorem 15). The factor itself is not released, but f is
-at most the rows of the smallest group, so each influence whose sign is known bounds what remains on
-one side. No more follows: an influence of 5 % may stand for rows that make the whole difference,
-and leave few others.
+at most the number of rows of the smallest group, so each influence with a known sign bounds what
+remains on one side. Nothing more follows: an influence of 5 % may stand for rows that make up the
+whole difference and leave few others.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dpnb.answers.question import Question
 
 
 def factor(question: Question) -> float:
-    """Return the most that the change of a difference may be multiplied by in an influence.
+    """Return the largest factor by which an influence may multiply the change of a difference.
 
-    The upper end of the rows of the smallest group for AVG; for COUNT as a share of one more than the
-    lower end of those of the largest. Sums are without counts, and the share is below 1.
+    For AVG, the upper bound of the smallest group's rows. For COUNT, this divided by one more than
+    the lower bound of the largest group's rows. A SUM has no counts, but its factor is below 1.
     """
     smallest, largest = question.smallest_high, question.largest_low
     # at least one row remains wherever an influence is not 0
@@ -36,18 +36,19 @@ def factor(question: Question) -> float:
 
 
 def remaining(question: Question, low: float, high: float) -> tuple[float | None, float | None]:
-    """Return the lower and upper end of the difference that remains; None for an end that does not follow.
+    """Return a lower and an upper bound of the difference that remains; None where none follows.
 
-    What is said holds with the confidence 1 - a of the influence or of the question, whichever is
-    smaller. An influence of 0 gets a sign with probability a. Of one above 0 the lower end is wrong with
-    a/2, and the question's ends, whose noise is independent, are with 1 - sqrt(1 - a); that the sign is
-    wrong takes at least as much from the latter as it adds, up to a. And (1 - a/2) sqrt(1 - a) >= 1 - a.
+    The bound holds with the confidence 1 - a of the influence or of the question, whichever is
+    smaller. An influence of 0 gets a sign with probability a. For an influence above 0, the lower
+    end is wrong with probability a/2, and the question's ends, whose noise is independent, with
+    probability 1 - sqrt(1 - a); a wrong sign takes at least as much from the latter as it adds, up
+    to a. And (1 - a/2) sqrt(1 - a) >= 1 - a.
 
     Parameters
     ----------
     question : Question
     low, high : float
-        The interval of the influence, in its own units.
+        The confidence interval of the influence, in its own units.
     """
     if low > 0:
         return None, _finite(question.joint_high - low / factor(question))

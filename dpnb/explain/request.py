@@ -38,29 +38,29 @@ class ExplanationRequest:
         return self.runner.store
 
     def plan(self) -> ExplanationPlan:
-        """Decide what would be measured. Public facts only."""
+        """Decide what would be measured. Uses public facts only."""
         check_served(self.store)
         return plan_for(self.question, self.analyst, self.store, self.runner.tables, self.options)
 
     def words(self, plan: ExplanationPlan) -> str:
-        """Return what is asked, for the owner of the data."""
+        """Return the request in words, for the data owner."""
         question = self.question
         return f"explain: {question.left} > {question.right} in {question.aggregate}"
 
     def table(self, plan: ExplanationPlan) -> str:
-        """Return the name of the table that is looked at."""
+        """Return the name of the table that the request reads."""
         return plan.target.table
 
     def _known(self, plan: ExplanationPlan) -> bool:
-        """Return whether these numbers were released already, to whomever."""
+        """Return whether these numbers were released already, to anyone."""
         return plan.request in self.store.accountant.releases
 
     def cost(self, plan: ExplanationPlan) -> Cost:
-        """Return the price: her own in any case, that of all together only for a new release."""
+        """Return the cost: always her own, that of all together only for a new release."""
         return self.store.accountant.once_cost(plan.request, _price(plan))
 
     def needed(self, plan: ExplanationPlan, cost: Cost) -> Set[str]:
-        """Return the influences, unless the release exists."""
+        """Return the name of the influences, unless the release exists."""
         return set() if self._known(plan) else {"influences"}
 
     def measure(self, plan: ExplanationPlan, needed: Set[str], engine: Engine) -> Influences:
@@ -87,17 +87,17 @@ class ExplanationRequest:
         }
 
     def _drawn(self, plan: ExplanationPlan, exact: Influences, noise: Noise) -> dict[str, Any]:
-        """Return what was drawn, predicates by name and meaning: numbers may change their sense."""
+        """Return the draws, with predicates by name and meaning: numbers may change meaning."""
         drawn = release(plan, exact, noise)
         space, schema = plan.space, plan.target.schema
         named = [[space.label(i), plain(space.predicate(i, schema))] for i in drawn["predicates"]]
         return {**drawn, "predicates": named, "noise": plan.noise()}
 
     def known(self, plan: ExplanationPlan) -> None:
-        """Nothing is known without a release."""
+        """Return None: past answers alone never give an explanation."""
 
     def result(self, plan: ExplanationPlan, charge: Charge, *, fresh: bool) -> Explanation:
-        """Build the explanation from what was committed."""
+        """Build the explanation from the committed charge."""
         return explanation(plan, self.question, charge, self.store, fresh=fresh)
 
 

@@ -1,4 +1,4 @@
-"""What is to be explained: one aggregate over some groups with weights, and how far one row moves it."""
+"""The target of an explanation: one aggregate over weighted groups, and its sensitivity."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dpnb.views.measures import Sum, sum_of
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is to be explained: one aggregate over some groups with weights.
+    """The target of an explanation: one aggregate over groups with weights.
 
-    ``groups`` holds each group's cell number in every key. ``measure`` is None for COUNT.
+    ``groups`` holds each group's bin number in every key. ``measure`` is None for COUNT.
     """
 
     table: str
@@ -46,7 +46,7 @@ class Target:
         Raises
         ------
         RequestError
-            For numbers of different ids.
+            For counts of distinct ids.
         """
         measure = None
         match aggregate.function:
@@ -62,7 +62,7 @@ class Target:
                 )
             case _:
                 assert_never(aggregate.function)
-        # one spelling, in whatever order the groups were named
+        # sorted, so that the order in which the groups were named does not matter
         terms = sorted(zip(map(tuple, groups), weights, strict=True))
         return cls(
             query.table,
@@ -78,7 +78,7 @@ class Target:
 
     @property
     def unit(self) -> Unit | None:
-        """What is protected as a whole where that is more than a row."""
+        """The privacy unit, if it is more than a row."""
         return self.schema.unit
 
     @property
@@ -97,7 +97,7 @@ class Target:
     def lattice(self, mode: Mode) -> Lattice:
         """Return the grid of the influences, with their sensitivity and spread, in ticks.
 
-        Rows of one id come and go one after the other, each with what one row may change at most.
+        All rows of one id may come or go, each with the largest change that one row can make.
         """
         function, rows = self.aggregate.function, 1 if self.unit is None else self.unit.max_rows
         largest = sensitivity(function, self.weights, *self.bounds, mode)

@@ -1,4 +1,4 @@
-"""Columns that are left out of explanations because they have no bins, and the lines that declare some."""
+"""Columns that explanations leave out because they have no bins, and schema lines to add some."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dpnb.schema.columns import EPOCH, Category, Date, Integer, Kind
 
 PARTS = 4
 MOST_LINES = 3
-"""Columns whose lines are shown."""
+"""Largest number of columns whose schema lines are shown."""
 
 
 def remedy(name: str, kind: Kind) -> str:
-    """Return what makes a candidate of a column: a line of the schema, with bins of equal width.
+    """Return what makes a column a candidate: a line of the schema, with bins of equal width.
 
-    The bounds are public, and so are their quarters. Two whole numbers fall into one bin: of these it is a
-    condition.
+    The bounds are public, and so are their quarters. Two whole numbers would fall into one bin, so
+    for them it is a condition.
 
     Examples
     --------
@@ -51,9 +51,9 @@ def _number(value: float) -> str:
 
 
 def unbinned_sentence(columns: Mapping[str, str]) -> str:
-    """Return which columns are left out, and what to write; empty where none is.
+    """Return a sentence: which columns are left out, and what to write; empty if there are none.
 
-    ``columns`` has what makes a candidate of each, as :func:`remedy` returns it.
+    ``columns`` maps each column to what makes it a candidate, as :func:`remedy` returns it.
     """
     if not columns:
         return ""

@@ -1,4 +1,4 @@
-"""What may be asked about a difference: what explains it."""
+"""The verb that explains a difference."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _request(runner: Runner, row: str, call: Call) -> ExplanationRequest:
             question = recalled(runner, row, asked)
             return ExplanationRequest(row, question, dict(call.options), runner, key)
 
-        # what a question says follows from what was released
+        # a question depends on nothing but what was released
         return runner.memo.at(key and ("request", row, key), store.ledger.sequence, read)
 
 

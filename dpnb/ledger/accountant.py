@@ -1,6 +1,6 @@
-"""What was released to whom, and what it cost: a fold over the ledger's entries.
+"""Which account received which releases, and what they cost: a fold over the ledger's entries.
 
-``loss`` is a pure function of the store, so the rules of composition can be sharpened in one place.
+``loss`` is a pure function of the store, so the composition rules can be sharpened in one place.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from dpnb.privacy.parallel import Place, Region, region, worst_off, worst_off_in
 from dpnb.privacy.path import Version, find, insert
 
 _MOST_REPEATED = 10_000
-"""How many clients' names of repeated requests are remembered."""
+"""Number of client identifiers of repeated requests that are remembered."""
 _STEPS = ""
-"""What a client's name stands for whose steps have names of their own: "name step 1"."""
+"""Recorded for a client's identifier whose steps have identifiers too: "name step 1"."""
 _WORTHWHILE = Fraction(1, 1000)
-"""The share of a budget below which no answer is worth asking for: its error would be 30 times that of the whole."""
+"""Share of a budget below which no answer is worthwhile: 30 times the error of the whole."""
 _ZERO = Fraction(0)
 
 
 def person(row: str) -> str:
-    """Return whose row of the provenance table it is; there is one for each privilege."""
+    """Return the analyst of an account; an analyst has one account for each privilege."""
     return row.partition("#")[0]
 
 
 def _name(into: dict[tuple[str, str], str], row: str, identifier: str, request: str) -> None:
-    """Note for which request a client's name was used."""
+    """Note the request for which a client's identifier was used."""
     whole = identifier.partition(" ")[0]
     if whole != identifier:
         into[person(row), whole] = _STEPS
@@ -56,14 +56,14 @@ def loss(
     rows: Collection[str],
     counts: Callable[[str], bool] = lambda _: True,
 ) -> PrivacyLoss:
-    """Return what some rows of the provenance table, taken together, have learned.
+    """Return the joint privacy loss of some accounts.
 
-    ``counts`` tells by their names which views and one-off releases are asked about; by default all.
+    ``counts`` selects views and one-off releases by name; by default all count.
 
-    What the rows together know of each view, which on noise paths is the most that one of them knows,
-    adds up where views can tell about the same row of a table: the worst-off cell counts
-    (docs/methods/bayes.md, theorem 13). On top comes every one-off release that any of them holds,
-    each distinct one counted once.
+    The joint loss of a view is, on noise paths, the largest loss of one of the accounts. The losses
+    of views add up where the views may depend on the same row of a table, and the maximum over
+    regions counts (docs/methods/bayes.md, theorem 13). Every one-off release of any of the accounts
+    comes on top, each distinct one once.
     """
     views = dict.fromkeys(view for row, view in synopses.cells if row in rows and counts(view))
     held = {name: price for (row, name), price in once.items() if row in rows and counts(name)}
@@ -74,7 +74,7 @@ def loss(
     for view in views:
         _add(learned, synopses.regions[view], mechanism.together(synopses, view, rows))
     most = worst_off(learned)
-    # what was charged is a bound, too, and may be the better one
+    # the charges are a bound, too, and may be the smaller one
     for who in (None, *rows) if len(rows) == 1 else (None,):
         if who in synopses.charged:
             most = _less(most, synopses.charged[who])
@@ -96,7 +96,7 @@ def _more(one: PrivacyLoss, other: PrivacyLoss) -> PrivacyLoss:
 
 
 def _increase(new: PrivacyLoss, old: PrivacyLoss) -> PrivacyLoss:
-    """Return by how much a loss has grown; what was too large before is not given back."""
+    """Return by how much a loss has grown, at least 0: earlier overcharges are not refunded."""
     more = new - old
     epsilon = None if more.epsilon is None else max(more.epsilon, _ZERO)
     grown = PrivacyLoss(max(more.rho, _ZERO), epsilon, max(more.delta, _ZERO))
@@ -109,11 +109,12 @@ def _add(learned: dict[Region, PrivacyLoss], where: Region, more: PrivacyLoss) -
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a request adds: to what all together know, and to what its own analyst knows.
+    """What a request adds to the joint loss of all accounts (``table``) and to its own (``row``).
 
-    Of what is known of the worst-off row of each, so that views on disjoint parts of a table share.
-    ``steps`` says how each of its views changes, ``regions`` which rows each may tell about, ``bounds``
-    what is then known at most of the versions of tables that change; a one-off release has none.
+    Both are maxima over regions, so views on disjoint parts of a table share a charge. ``steps``
+    says how each of its views changes, ``regions`` on which rows each one may depend, and
+    ``bounds`` how large the loss then is at most for each changed version of a table. A one-off
+    release has none.
     """
 
     table: PrivacyLoss
@@ -127,12 +128,13 @@ class Cost:
 class Charge:
     """One committed request: who asked what at which levels, and what it cost.
 
-    ``spent`` is what it added to the loss of all together, ``row`` what to that of the analyst.
-    ``levels`` are those of the views of an answer, ``declared`` the declared view that each of its
-    aggregates came from; ``query`` its plain meaning. A one-off release has no levels. ``conditional`` when its amount, or that of a release it rests on, was picked by
-    looking at the data. ``past`` holds the versions of views of other statements that the answer
-    was merged with, ``way`` how it was come by, and ``alone`` what it would have cost without them.
-    ``accuracy`` is what was asked for, of an answer.
+    ``spent`` is what it added to the joint loss of all, ``row`` what it added to the analyst's.
+    ``levels`` are the levels of an answer's views, ``declared`` the declared view behind each of
+    its aggregates, ``query`` its meaning as plain data. A one-off release has no levels.
+    ``conditional`` is true if its amount, or the amount of a release it rests on, was chosen by
+    looking at the data. ``past`` holds the versions of other statements' views that were merged
+    into the answer, ``way`` how the answer was obtained, ``alone`` what it would have cost without
+    them, and ``accuracy`` the requested accuracy of an answer.
     """
 
     sequence: int
@@ -155,7 +157,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A one-off release: what it cost, and what was drawn."""
+    """A one-off release: its cost, and the drawn values."""
 
     spent: PrivacyLoss
     drawn: Mapping[str, Any]
@@ -166,13 +168,13 @@ class Release:
 
 @dataclass
 class Accountant:
-    """The state of one ledger: who holds which version of which view, and what is spent.
+    """The state of one ledger: which account has which version of which view, and what is spent.
 
-    ``releases`` holds the one-off releases by the name of their request; ``once`` who holds which, at
-    what price; ``known`` what each row of the provenance table has learned. ``conditional`` holds the
-    names of the views and one-off releases that were ever released conditionally. All versions of a
-    view are correlated, so whatever is released of it from then on is conditional, too.
-    ``definitions`` holds the public definition of every view that was ever released, by its id.
+    ``releases`` holds the one-off releases by request name, ``once`` which account has which and at
+    what price, ``known`` the loss of each account. ``conditional`` holds the names of the views and
+    one-off releases that were ever released conditionally. All versions of a view are correlated,
+    so its later releases are conditional, too. ``definitions`` holds the public definition of every
+    view that was ever released, by its id.
     """
 
     budget: Budget
@@ -204,20 +206,20 @@ class Accountant:
         raise TypeError("an Accountant is as secret as the data and cannot be pickled")
 
     def level(self, analyst: str, view: str) -> Fraction:
-        """Return the finest level of a view that an analyst holds; 0 for none."""
+        """Return the finest level of a view that was released to an analyst; 0 for none."""
         return self.synopses.level(analyst, view)
 
     def looks(self, analyst: str, views: Sequence[str]) -> list[tuple[Fraction, ...]]:
-        """Return the different levels at which views were shown together, in order of first sight."""
+        """Return the distinct levels at which views were shown together, oldest first."""
         return list(self._seen(analyst, tuple(views)))
 
     def look(self, analyst: str, levels: Mapping[str, Fraction]) -> int:
-        """Return the number of a look at views at ``levels``: an old one, or the next."""
+        """Return the number of a look at views at ``levels``: an earlier one's, or the next."""
         seen = self._seen(analyst, tuple(levels))
         return seen.get(tuple(levels.values()), len(seen) + 1)
 
     def _seen(self, analyst: str, views: tuple[str, ...]) -> dict[tuple[Fraction, ...], int]:
-        """Return the number of each look; only charges since the last call are looked through."""
+        """Return the number of each look; reads only charges since the last call."""
         done, numbers = self._looks.get((analyst, views), (0, {}))
         served = self.served.get((analyst, views[0]), ())
         for charge in served[done:]:
@@ -228,7 +230,7 @@ class Accountant:
         return numbers
 
     def shown_before(self, charge: Charge) -> bool:
-        """Return whether its analyst saw a declared view of a charge in answers to other statements."""
+        """Return whether the analyst saw its declared views in answers to other statements."""
         return any(
             other.query != charge.query
             for view in set(charge.declared)
@@ -238,7 +240,7 @@ class Accountant:
         )
 
     def finest(self, view: str) -> Fraction:
-        """Return the finest level of a view that anybody holds; 0 for none."""
+        """Return the finest level of a view that was released to anybody; 0 for none."""
         return self.synopses.finest.get(view, _ZERO)
 
     def cost(
@@ -248,14 +250,14 @@ class Accountant:
         definitions: Mapping[str, Mapping[str, Any]],
         state: Synopses | None = None,
     ) -> Cost:
-        """Return what serving an analyst's targets would change; spends nothing.
+        """Return what meeting an analyst's targets would change; spends nothing.
 
         Parameters
         ----------
         targets, definitions : mapping
-            What is wanted of views, and their public definitions, by their ids.
+            The targets of views, and their public definitions, by the views' ids.
         state : Synopses, optional
-            A sketch to try it on.
+            A copy of the state to try it on.
         """
         state = self.synopses if state is None else state
         steps = {
@@ -281,7 +283,7 @@ class Accountant:
         return Cost(found[None][0], found[analyst][0], steps, regions, bounds)
 
     def note(self, analyst: str, cost: Cost, state: Synopses | None = None) -> None:
-        """Take over what serving an analyst's targets changes, in a sketch when one is given."""
+        """Apply a cost to the state, or to a copy of it (``state``)."""
         state = self.synopses if state is None else state
         for who, loss in ((None, cost.table), (analyst, cost.row)):
             for view, more in _changes(state, who, cost.steps).items():
@@ -297,15 +299,15 @@ class Accountant:
     def loss(
         self, rows: Collection[str], counts: Callable[[str], bool] = lambda _: True
     ) -> PrivacyLoss:
-        """Return what some rows of the provenance table, taken together, have learned."""
+        """Return the joint privacy loss of some accounts."""
         return loss(self.synopses, self.mechanism, self.once, rows, counts)
 
     def changed(self, row: str | None, cost: Cost) -> list[str]:
-        """Return the views of which a row, or all together, would know more."""
+        """Return the views whose loss would grow for an account, or for all together (None)."""
         return [*_changes(self.synopses, row, cost.steps)]
 
     def definition(self, made: str) -> Mapping[str, Any]:
-        """Return the public definition of a view by its id, or of a one-off release by its request."""
+        """Return the public definition of a view, by id, or of a one-off release, by request."""
         if made not in self.definitions:
             return next(c.query for (_, name), c in self.charges.items() if name == made)
         return self.definitions[made]
@@ -317,7 +319,7 @@ class Accountant:
         cost: Cost,
         counts: Callable[[str], bool] = lambda _: True,
     ) -> PrivacyLoss:
-        """Return what some rows would have learned together once an analyst's views were served."""
+        """Return the joint loss of some accounts after a cost of one analyst."""
         tried = self.synopses.sketch()
         self.note(analyst, cost, tried)
         return loss(tried, self.mechanism, self.once, rows, counts)
@@ -327,21 +329,21 @@ class Accountant:
         return left_of(self.cap, self.spent, self.privacy)
 
     def check(self, charge: PrivacyLoss, paid: Fraction = _ZERO) -> None:
-        """Refuse a charge that would pass the cap; depends on charges alone (privacy filter)."""
+        """Refuse a charge that would exceed the cap; depends on charges alone (privacy filter)."""
         check(charge, self.spent, self.cap, self.privacy, paid=paid)
 
     def paid(self, analyst: str, cost: Cost) -> Fraction:
-        """Return the rho at which an analyst has the answer to a request already, 0 where she has none.
+        """Return the rho at which an analyst already has a request's answer; 0 if there is none.
 
-        It is the sum over the request's views, where each is held at one share of what is asked. Any rho that is
-        greater by x then costs at most x.
+        It is the sum over the request's views, if each was released at the same share of its
+        target. A rho that is greater by x then costs at most x.
         """
         held = {view: self.level(analyst, view) for view in cost.steps}
         shares = {held[view] / step.level for view, step in cost.steps.items()}
         return sum(held.values(), _ZERO) if self.privacy is ZCDP and len(shares) == 1 else _ZERO
 
     def check_identifier(self, analyst: str, identifier: str | None, request: str) -> None:
-        """Refuse a client's name for a request that was used for another one."""
+        """Refuse a client's identifier that was used for another request."""
         if identifier is None:
             return
         whole = identifier.partition(" ")[0]
@@ -354,7 +356,7 @@ class Accountant:
             )
 
     def keep_identifier(self, analyst: str, identifier: str | None, request: str) -> None:
-        """Remember, as long as there is room, for what a client's name was used."""
+        """Remember the request of a client's identifier, as long as there is room."""
         if identifier is None or (person(analyst), identifier) in self.identifiers:
             return
         if len(self._repeated) >= _MOST_REPEATED:
@@ -362,20 +364,20 @@ class Accountant:
         _name(self._repeated, analyst, identifier, request)
 
     def _named(self, analyst: str, identifier: str) -> str | None:
-        """Return the request that a client's name stands for; None for a new name."""
+        """Return the request of a client's identifier; None for a new identifier."""
         name = person(analyst), identifier
         return self.identifiers.get(name, self._repeated.get(name))
 
     def apply_doubling(self, sequence: int) -> None:
-        """Add one entry of kind ``cap``: the next of the declared caps."""
+        """Apply one entry of kind ``cap``: the next of the declared caps."""
         if not self.budget.doubling:
             raise damaged(sequence)
         self.cap = replace(self.cap + self.cap, delta=self.cap.delta)
 
     def apply(self, sequence: int, entry: Mapping[str, Any]) -> Charge:
-        """Add one entry of kind ``answer``; checks that its charge is no less than its releases cost.
+        """Apply one entry of kind ``answer``; its charge must cover what its releases cost.
 
-        It may be more, for the bounds that charges rest on may become sharper.
+        The charge may be larger, because the bounds behind charges may become sharper later.
         """
         levels = {view: Fraction(level) for view, level in entry["levels"].items()}
         charge = _charge(sequence, entry, levels)
@@ -411,7 +413,7 @@ class Accountant:
                 there = new or level in state.locals.get((analyst, view), {})
             if not there:
                 raise damaged(sequence)
-        # everything was checked: from here on nothing is refused
+        # all checks are done: from here on nothing is refused
         for view, versions in drawn.items():
             for version in versions:
                 insert(state.paths.setdefault(view, []), version)
@@ -429,7 +431,7 @@ class Accountant:
     def _definitions(
         self, sequence: int, entry: Mapping[str, Any], views: Collection[str]
     ) -> dict[str, Mapping[str, Any]]:
-        """Return the definitions of an entry's views; refuses one that is known otherwise."""
+        """Return the definitions of an entry's views; refuse one that contradicts the ledger."""
         definitions = {view: entry["views"][view] for view in views}
         for view, definition in definitions.items():
             if self.definitions.get(view, definition) != definition:
@@ -437,9 +439,10 @@ class Accountant:
         return definitions
 
     def _written(self, sequence: int, analyst: str, entry: Mapping[str, Any]) -> Cost:
-        """Return the steps that an entry names, when the mechanism would take them.
+        """Return the cost of an entry's steps if the mechanism would take the same steps.
 
-        Amounts that rest on floats are those of the entry: another machine's last digit may differ.
+        Amounts that rest on floats are taken from the entry: another machine's last digit may
+        differ.
         """
         steps = {view: read_step(data) for view, data in entry["steps"].items()}
         for view, (level, epsilon) in entry["wishes"].items():
@@ -459,10 +462,11 @@ class Accountant:
         return self._cost(analyst, steps, entry["views"], self.synopses)
 
     def apply_release(self, sequence: int, entry: Mapping[str, Any]) -> Charge:
-        """Add one entry of kind ``release``: a one-off draw.
+        """Apply one entry of kind ``release``: a one-off draw.
 
-        All together pay for it once; who holds it has it on her own row in full. Its price is the
-        sum of the rhos, or epsilons, that its public definition names for its parts, with its delta.
+        All accounts together pay for it once; each account that receives it pays in full. Its price
+        is the sum of the rhos, or epsilons, that its public definition gives for its parts, and its
+        delta.
         """
         charge = _charge(sequence, entry, {})
         known, drawn = self.releases.get(charge.request), entry.get("drawn")
@@ -490,7 +494,7 @@ class Accountant:
         return charge
 
     def once_cost(self, request: str, price: PrivacyLoss) -> Cost:
-        """Return what a one-off release costs: all together nothing when it exists already."""
+        """Return what a one-off release costs; to all together nothing if it exists already."""
         return Cost(PrivacyLoss.none() if request in self.releases else price, price)
 
     def _keep(self, charge: Charge, entry: Mapping[str, Any], total: PrivacyLoss) -> None:
@@ -510,7 +514,7 @@ class Accountant:
         return total
 
     def vector(self, analyst: str, view: str, level: Fraction) -> tuple[int, ...]:
-        """Return the released version of a view at exactly ``level``, as the analyst holds it."""
+        """Return the version of a view that an analyst received at exactly ``level``."""
         if self.mechanism_name == "path":
             return self.version(view, level).vector
         return self.synopses.locals[analyst, view][level].vector
@@ -529,7 +533,7 @@ class Accountant:
 
 
 def _changes(state: Synopses, who: str | None, steps: Mapping[str, Step]) -> dict[str, PrivacyLoss]:
-    """Return by how much more a row, or all together, will know of each view that changes for them."""
+    """Return the increase of an account's loss (or the joint one) for each view that changes."""
     found = {}
     for view, step in steps.items():
         if who is None:
@@ -547,10 +551,10 @@ def _more_known(
     changes: Mapping[str, PrivacyLoss],
     regions: Mapping[str, Region],
 ) -> tuple[PrivacyLoss, Mapping[Place, PrivacyLoss]]:
-    """Return the charge for what changes, and what is then known at most of the worst-off rows.
+    """Return the charge for some changes, and bounds on the loss of each version of a table.
 
-    The charge is the increase of what is known of the worst-off row. It never falls, so that all
-    charges together are a bound of the loss.
+    The charge is the increase of the loss, a maximum over regions. It is never negative, so the sum
+    of all charges bounds the loss.
     """
     if not changes or state.privacy is BASIC:
         return sum(changes.values(), NONE), {}
@@ -569,10 +573,10 @@ def _more_known(
 def _bound(
     known: Mapping[Region, PrivacyLoss], risen: Mapping[Region, PrivacyLoss], before: PrivacyLoss
 ) -> PrivacyLoss:
-    """Return a bound of what is known of the worst-off row of a version of a table.
+    """Return a bound on the maximum over regions of the loss of one version of a table.
 
-    Where nothing changes, the bound of before will do. What tells about every row comes on top of it
-    anyway, and nowhere it rises by more than everything that is new.
+    Regions that do not change keep the earlier bound. Views of every row add to it anyway, and no
+    region's loss grows by more than the sum of all that is new.
     """
     every = sum((more for where, more in risen.items() if where.everywhere), before)
     parts = {where: more for where, more in risen.items() if not where.everywhere}
@@ -586,7 +590,7 @@ def _bound(
 
 
 def _pays(paid: PrivacyLoss, owed: PrivacyLoss, privacy: PrivacyDefinition) -> bool:
-    """Return whether a charge is at least what is owed, in each component."""
+    """Return whether a charge covers what is owed, in each component."""
     if paid.epsilon is None or owed.epsilon is None:
         enough = paid.epsilon is None and (owed.epsilon is None or privacy.counts_rho)
     else:
@@ -610,23 +614,23 @@ def check(
     limit: str = "",
     paid: Fraction = _ZERO,
 ) -> None:
-    """Refuse a charge that would pass a cap; depends on charges alone (privacy filter).
+    """Refuse a charge that would exceed a cap; depends on charges alone (privacy filter).
 
     Parameters
     ----------
     charge, spent, cap : PrivacyLoss
     privacy : PrivacyDefinition
     whose : str
-        Whose cap it is, to go after "0.05 is left".
+        Whose cap it is; the text follows "0.05 is left".
     limit : str
-        Which one it is, for the owner alone.
+        Name of the cap, for the owner only.
     paid : Fraction
         The rho at which the answer was released before, see :meth:`Accountant.paid`.
 
     Raises
     ------
     BudgetError
-        Names the price, what is left, and what would pass.
+        Gives the price, what is left, and what would pass.
     """
     if charge == NONE or not (spent + charge).exceeds(cap, privacy):
         return
@@ -655,12 +659,12 @@ def check(
 
 
 def _asked(left: Fraction) -> str:
-    """Return what is left as an amount that can be asked for."""
+    """Return what is left as an amount to write in a request."""
     return amount_text(left, left=True).replace(",", "")
 
 
 def _less_delta(left: Fraction, privacy: PrivacyDefinition) -> str:
-    """Return how to do with less delta: in zCDP only discoveries cost it, as much as is asked for."""
+    """Return a hint for too little delta; in zCDP, discoveries cost the delta of the request."""
     if privacy is not ZCDP:
         return "Each release costs the same delta, whatever its accuracy. "
     if not left:
@@ -669,7 +673,7 @@ def _less_delta(left: Fraction, privacy: PrivacyDefinition) -> str:
 
 
 def _alike(one: Step, other: Step) -> bool:
-    """Return whether two steps are the same but for the last digits of floats."""
+    """Return whether two steps are equal up to the last digits of floats."""
     if one == other:
         return True
 
@@ -722,7 +726,7 @@ def _charge(sequence: int, entry: Mapping[str, Any], levels: Mapping[str, Fracti
 
 
 def damaged(sequence: int) -> LedgerError:
-    """Return the error of an entry whose amounts do not fit what came before it."""
+    """Return the error for an entry whose amounts contradict the entries before it."""
     return LedgerError(
         f"entry {sequence} of the ledger does not add up", "Restore the newest unchanged copy."
     )

@@ -1,7 +1,8 @@
-"""The provenance table: who may learn how much, and who answers for what was learned.
+"""The provenance table: the limit of each account, and which account is liable for which charge.
 
-Rows are analysts, or one privilege of an analyst; columns are views. What each row has learned of each
-view is in the accountant; here are the limits of rows, columns and the whole, and the liabilities.
+An account is an analyst, or one privilege of an analyst. The accountant keeps the loss of each
+account from each view; this module keeps the limits of accounts, views and the whole, and the
+liabilities.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from dpnb.ledger.refusals import MOST_KEPT, Refusal
 from dpnb.privacy.loss import PrivacyLoss, epsilon_shown
 
 ANALYST = "analyst"
-"""Who is charged for what a session asks."""
+"""The account that a session without analysts charges."""
 OWNER = "owner"
-"""Who is charged for what the owner of the data asks for herself."""
+"""The account for the data owner's own requests."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 _ZERO = Fraction(0)
 _OWN = "the analyst's own limit"
@@ -32,26 +33,26 @@ _OWN = "the analyst's own limit"
 
 @dataclass(frozen=True, slots=True)
 class Analyst:
-    """A registered analyst: her privileges, the first one in use unless another is named."""
+    """A registered analyst with privileges; the first is in use unless another one is named."""
 
     name: str
     privileges: tuple[int, ...]
     active: bool = True
 
     def rows(self) -> dict[str, int]:
-        """Return her rows of the table with their privileges."""
+        """Return the analyst's accounts with their privileges."""
         return {row_name(self, privilege): privilege for privilege in self.privileges}
 
 
 def row_name(analyst: Analyst, privilege: int) -> str:
-    """Return the name of an analyst's row: her own name for the first privilege."""
+    """Return the name of an analyst's account: for the first privilege, the analyst's own name."""
     first = privilege == analyst.privileges[0]
     return analyst.name if first else f"{analyst.name}#{privilege}"
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one row lets another one learn at its expense."""
+    """A part of one account's budget that another account may spend."""
 
     giver: str
     receiver: str
@@ -62,7 +63,7 @@ class Grant:
     withdrawn: str | None = None
 
     def left(self, now: str) -> Fraction:
-        """Return what is left of it at a time."""
+        """Return how much of it is left at a time."""
         over = self.until is not None and now >= self.until
         return _ZERO if over or self.withdrawn is not None else self.level - self.used
 
@@ -71,9 +72,9 @@ class Grant:
 class ProvenanceTable:
     """Limits and liabilities of one ledger: a fold over its entries.
 
-    Without a policy there is one analyst, whose limit is the cap. ``opened`` is the policy of the opening,
-    ``policy`` the one in force; ``registered`` has the privileges that analysts had at first, ``since`` when
-    a thing was decided that is in force.
+    Without a policy there is one analyst, whose limit is the cap. ``opened`` is the policy at the
+    opening and ``policy`` the current one; ``registered`` has the analysts' first privileges, and
+    ``since`` the time of each current decision.
     """
 
     state: Accountant
@@ -104,7 +105,7 @@ class ProvenanceTable:
     # who is who
 
     def admit(self, row: str) -> None:
-        """Refuse a row that does not exist, or whose analyst is disabled.
+        """Refuse an account that does not exist, or whose analyst is disabled.
 
         Raises
         ------
@@ -116,12 +117,12 @@ class ProvenanceTable:
         self.row(name)
 
     def row(self, analyst: str, privilege: int | None = None) -> str:
-        """Return the row of an active analyst.
+        """Return the account of an active analyst.
 
         Raises
         ------
         RequestError
-            For an unknown or disabled one, and for a privilege that she does not have.
+            For an unknown or disabled analyst, and for a privilege that the analyst does not have.
         """
         if not isinstance(analyst, str):
             raise RequestError(
@@ -153,18 +154,18 @@ class ProvenanceTable:
         return row_name(found, privilege)
 
     def rows_of(self, names: Collection[str]) -> set[str]:
-        """Return all rows of some analysts."""
+        """Return all accounts of some analysts."""
         return {row for name in names for row in self.analysts[name].rows()}
 
     def rows_with(self, row: str) -> set[str]:
-        """Return all rows of the analyst who has a row."""
+        """Return all accounts of the analyst behind one account."""
         analyst = self.analysts.get(person(row))
         return {row} if analyst is None else {row, *analyst.rows()}
 
     def check_new(self, name: object, privileges: object, started: bool) -> tuple[int, ...]:
-        """Refuse an analyst who cannot be registered now; return the privileges.
+        """Return the privileges of a new analyst; refuse an analyst who cannot be registered now.
 
-        ``started`` tells whether anything was charged yet.
+        ``started`` says whether anything was charged yet.
         """
         policy = self.shared()
         name = check_name(name)
@@ -186,7 +187,7 @@ class ProvenanceTable:
         return given
 
     def shared(self) -> Policy:
-        """Return the policy of several analysts; refuse where there is one only.
+        """Return the policy for several analysts; refuse if there is only one analyst.
 
         Raises
         ------
@@ -199,7 +200,7 @@ class ProvenanceTable:
         return self.policy
 
     def with_privilege(self, name: str, privilege: object, started: bool) -> Analyst:
-        """Refuse a privilege that cannot take the place of an analyst's first one; return her with it."""
+        """Return the analyst with a new first privilege; refuse one that is not possible."""
         policy, known = self.shared(), self.analysts[name]
         given = check_privilege(privilege, policy.top or MOST_PRIVILEGE)
         if given in known.privileges[1:]:
@@ -217,7 +218,7 @@ class ProvenanceTable:
         return made
 
     def check_link(self, one: str, other: str) -> None:
-        """Refuse a link that makes a coalition too large, or one that knows too much already."""
+        """Refuse a link whose coalition would be too large, or already beyond its limit."""
         policy = self.shared()
         limit, most = self.together_limit(), policy.most_colluders
         if limit is None and most is None:
@@ -240,14 +241,14 @@ class ProvenanceTable:
             )
 
     def check_reserve(self, *analysts: Analyst, **changes: Any) -> None:
-        """Refuse a change after which more would be kept for the analysts than is left of the cap.
+        """Refuse a change that would reserve more for the analysts than is left of the cap.
 
         Parameters
         ----------
         *analysts : Analyst
-            As they would be.
+            As they would be after the change.
         **changes
-            Other values of fields of the table.
+            New values of other fields of the table.
 
         Raises
         ------
@@ -259,7 +260,7 @@ class ProvenanceTable:
             rows={**self.rows, **{row: level for a in analysts for row, level in a.rows().items()}},
             **changes,
         )
-        # a change that keeps no more than before is always possible
+        # a change that reserves no more than before is always possible
         if tried._kept() > max(self.state.remaining().level(self.privacy), self._kept()):
             raise RequestError(
                 "more would be reserved for the analysts than is left of the total budget",
@@ -267,7 +268,7 @@ class ProvenanceTable:
             )
 
     def _kept(self, but: str = "") -> Fraction:
-        """Return what is kept for all active analysts but one: a share of what each may learn."""
+        """Return what is reserved for all active analysts but one: a share of each one's limit."""
         kept, privacy = _ZERO, self.privacy
         if self.policy is None or not self.policy.reserve:
             return kept
@@ -282,7 +283,7 @@ class ProvenanceTable:
     # limits
 
     def _limit(self, share: Fraction) -> PrivacyLoss:
-        """Return a share of the cap: of its epsilon where it has a delta, else of its rho."""
+        """Return a share of the cap: of its epsilon if it has a delta, else of its rho."""
         if share in self._limits:
             return self._limits[share]
         self._limits[share] = found = self._with_keys(self._share_of_cap(share), share)
@@ -298,12 +299,12 @@ class ProvenanceTable:
         if epsilon is None:
             epsilon = Fraction(epsilon_shown(budget.cap.rho, budget.noise_delta, budget.privacy))
             if epsilon == 0:
-                # at a large delta a small rho has no epsilon to share
+                # at a large delta a small rho has epsilon 0, which cannot be shared
                 return PrivacyLoss(rho=budget.cap.rho * share)
         return budget.within(epsilon * share)
 
     def limit(self, row: str) -> PrivacyLoss:
-        """Return a row's limit; never more than the cap. Its delta is a share of what was set aside."""
+        """Return an account's limit, at most the cap; its delta is a share of the key delta."""
         if self.policy is None or row not in self.rows:
             return self.state.cap
         given = self.limits.get(("row", row))
@@ -314,17 +315,17 @@ class ProvenanceTable:
         return found if self.state.cap.exceeds(found, self.privacy) else self.state.cap
 
     def _with_keys(self, limit: PrivacyLoss, share: Fraction = Fraction(1)) -> PrivacyLoss:
-        """Return a limit with a share of the delta that was set aside to discover keys."""
+        """Return a limit with a share of the delta that is set aside to discover keys."""
         aside = self.budget.key_delta
         return replace(limit, delta=aside * share) if aside else limit
 
     @property
     def static(self) -> bool:
-        """Whether declared views have limits of their own, so that nothing else is answered."""
+        """Whether each declared view has its own limit; then nothing else is answered."""
         return self.policy is not None and self.policy.views != "water-filling"
 
     def view_limit(self, name: str) -> PrivacyLoss | None:
-        """Return a declared view's limit; None where there is none but the cap."""
+        """Return a declared view's limit; None if only the cap applies."""
         given = self.limits.get(("view", name))
         if given is not None or self.policy is None or not self.static:
             return given
@@ -332,7 +333,7 @@ class ProvenanceTable:
         return self._limit(self.policy.view_shares(norms)[name])
 
     def together_limit(self) -> PrivacyLoss | None:
-        """Return the limit of one coalition; None where there is none but the cap."""
+        """Return the limit of one coalition; None if only the cap applies."""
         if self.policy is None or self.policy.together is None:
             return None
         if self.budget.delta is None:
@@ -340,11 +341,11 @@ class ProvenanceTable:
         return self.budget.within(self.policy.together)
 
     def granted(self, row: str, now: str) -> Fraction:
-        """Return what others still let a row learn at their expense."""
+        """Return what is left of all grants to an account."""
         return sum((grant.left(now) for _, grant in self._usable(row)), _ZERO)
 
     def _usable(self, row: str) -> list[tuple[int, Grant]]:
-        """Return the grants to a row whose givers may still ask, with their places."""
+        """Return the grants to an account by active givers, with their indices."""
         return [
             (place, grant)
             for place, grant in enumerate(self.grants)
@@ -352,11 +353,11 @@ class ProvenanceTable:
         ]
 
     def spent(self, row: str) -> PrivacyLoss:
-        """Return what a row answers for."""
+        """Return what an account is liable for."""
         return self.liable.get(row, NONE)
 
     def _left(self, row: str) -> PrivacyLoss:
-        """Return what is left of a row's limit, and of that of all rows of its analyst together."""
+        """Return what is left of the account's or its analyst's limit, whichever is less."""
         privacy, rows = self.privacy, self.rows_with(row)
         total = sum(map(self.spent, rows), NONE)
         own = left_of(self.limit(row), self.spent(row), privacy)
@@ -365,15 +366,15 @@ class ProvenanceTable:
         return replace(least, delta=min(own.delta, whole.delta))
 
     def _total_limit(self, rows: Collection[str]) -> PrivacyLoss:
-        """Return the limit of all rows of one analyst together: the largest that one of them has.
+        """Return the joint limit of one analyst's accounts: the largest limit of one of them.
 
-        What the rows have learned together is at most the sum of what each has
-        (docs/methods/dprovdb.md, definition 17).
+        The joint loss of the accounts is at most the sum of their losses (docs/methods/dprovdb.md,
+        definition 17).
         """
         return max(map(self.limit, rows), key=lambda limit: limit.level(self.privacy))
 
     def _passes(self, after: Mapping[str, PrivacyLoss], row: str) -> bool:
-        """Return whether a row, or all rows of its analyst together, would pass the limit."""
+        """Return whether an account, or its analyst's accounts together, would exceed the limit."""
         rows = self.rows_with(row)
         total = sum((after.get(one, self.spent(one)) for one in rows), NONE)
         return after[row].exceeds(self.limit(row), self.privacy) or total.exceeds(
@@ -381,7 +382,7 @@ class ProvenanceTable:
         )
 
     def remaining(self, row: str, now: str) -> PrivacyLoss:
-        """Return what a row may still learn, grants included."""
+        """Return what an account may still spend, grants included."""
         privacy = self.privacy
         left = self._left(row)
         granted = self.granted(row, now)
@@ -399,12 +400,12 @@ class ProvenanceTable:
         now: str,
         definitions: Callable[[], Mapping[str, Mapping[str, Any]]],
     ) -> list[tuple[int, Fraction]]:
-        """Refuse what would pass a limit; return what is taken from which grant.
+        """Refuse a charge that exceeds a limit; return how much to take from which grant.
 
-        ``names`` has the names of the declared views among those of the cost, ``definitions`` gives
-        the public ones of its views, or of the request where it is a one-off release. Everything rests on
-        charges alone. What others did shows in nothing but the one text of
-        :func:`exhausted`: a row's own price and what is left of it are its own
+        ``names`` has the names of the declared views among the cost's views. ``definitions`` gives
+        the public definitions of its views, or of the request if it is a one-off release.
+        Everything rests on charges alone. Other analysts' charges show only in the single text of
+        :func:`exhausted`: an account's own price and remainder depend on its own charges
         (docs/methods/dprovdb.md, statement 22).
 
         Raises
@@ -446,19 +447,19 @@ class ProvenanceTable:
             own = self.spent(row)
             cap, paid = own + self.remaining(row, now), self.state.paid(row, asked)
             check(cost, own, cap, privacy, " to you", _OWN, paid)
-            # a giver has spent what she granted
+            # the giver has spent what was granted
             raise exhausted(_OWN)
         if self._answering(row, cost, taken) is None:
-            # rounded as sums are, it would lie just beyond the limit
+            # the exact charge fits, but its rounded sum would lie just beyond the limit
             raise exhausted(_OWN)
         return taken
 
     def _answering(
         self, row: str, cost: PrivacyLoss, taken: Sequence[tuple[int, Fraction]]
     ) -> dict[str, PrivacyLoss] | None:
-        """Return what a row and its givers answer for once a charge is added; None beyond a limit.
+        """Return what an account and its givers are liable for after a charge; None beyond a limit.
 
-        Parts are taken from grants by their places.
+        ``taken`` has the parts that come from grants, with the grants' indices.
         """
         privacy = self.privacy
         after: dict[str, PrivacyLoss] = {}
@@ -469,7 +470,7 @@ class ProvenanceTable:
         changed = [*after]
         if cost != NONE:
             after[row] = after.get(row, self.spent(row)) + cost
-        # what others answer for may come on top of a limit that was lowered below what is spent
+        # grants may still pay for an account whose limit was lowered below what it spent
         if cost.level(privacy) > 0 and row in self.rows:
             changed.append(row)
         return None if any(self._passes(after, one) for one in changed) else after
@@ -494,7 +495,7 @@ class ProvenanceTable:
         cost: Cost,
         definitions: Callable[[], Mapping[str, Mapping[str, Any]]],
     ) -> None:
-        """Refuse what would tell more of a column than its limit, by whatever statement."""
+        """Refuse a charge that would exceed a column's limit, whatever the statement."""
         if not self.columns:
             return
         state, known = self.state, definitions()
@@ -510,7 +511,7 @@ class ProvenanceTable:
             once = not cost.steps and not any((other, request) in state.once for other in rows)
             changed = state.changed(row if name else None, cost)
             if not any(map(counts, [request] if once else changed)):
-                # what tells nothing new of it is served, however low a limit was set since
+                # a request that adds nothing to this column passes, however low its limit is now
                 continue
             after = state.loss_after(rows, row, cost, counts)
             if (after + cost.row if once else after).exceeds(limit, self.privacy):
@@ -523,7 +524,7 @@ class ProvenanceTable:
     def _columns_of(
         self, made: str, definitions: Mapping[str, Mapping[str, Any]]
     ) -> frozenset[Named]:
-        """Return the columns that a view, or a one-off release by its request, reads."""
+        """Return the columns that a view, or a one-off release (by request), reads."""
         if made not in self._read:
             known = definitions.get(made) or self.state.definition(made)
             self._read[made] = read_by(known)
@@ -534,7 +535,7 @@ class ProvenanceTable:
         if limit is None or self.policy is None or row not in self.rows:
             return
         cells = ((step.cell, state.synopses.cell(row, view)) for view, step in cost.steps.items())
-        # what costs her row nothing can still tell the coalition more
+        # a request that costs the account nothing may still add to what its coalition knows
         if cost.row == NONE and all(new == old for new, old in cells):
             return
         members = self.policy.coalition(person(row), self.analysts)
@@ -555,7 +556,7 @@ class ProvenanceTable:
     # entries of the ledger
 
     def apply(self, entry: Mapping[str, Any]) -> None:
-        """Add one entry about analysts, the policy, views, limits, grants, claims or refusals."""
+        """Apply one entry about analysts, the policy, views, limits, grants, claims or refusals."""
         {
             "analyst": self._apply_analyst,
             "policy": self._apply_policy,
@@ -567,27 +568,27 @@ class ProvenanceTable:
         }[entry["kind"]](entry)
 
     def _apply_view(self, entry: Mapping[str, Any]) -> None:
-        """Add one entry of kind ``view``: a declared view."""
+        """Apply one entry of kind ``view``: a declared view."""
         self.views[str(entry["name"])] = dict(entry["definition"])
 
     def _apply_claim(self, entry: Mapping[str, Any]) -> None:
-        """Add one entry of kind ``claim``: what the owner protects from being settled."""
+        """Apply one entry of kind ``claim``: a statement that the owner protects."""
         self.claims.pop(str(entry["name"]), None)
         if not entry.get("withdrawn"):
             self.claims[str(entry["name"])] = dict(entry)
 
     def is_news(self, refusal: Refusal) -> bool:
-        """Return whether the ledger is to keep a refusal: not twice, and not without end."""
+        """Return whether the ledger should record a refusal: each only once, and not too many."""
         kept = self.refusals.get(refusal.row, {})
         return refusal.row in self.rows and refusal.key not in kept and len(kept) < MOST_KEPT
 
     def _apply_refusal(self, entry: Mapping[str, Any]) -> None:
-        """Add one entry of kind ``refusal``."""
+        """Apply one entry of kind ``refusal``."""
         refusal = Refusal.from_entry(entry)
         self.refusals.setdefault(refusal.row, {})[refusal.key] = refusal
 
     def _apply_analyst(self, entry: Mapping[str, Any]) -> None:
-        """Add one entry of kind ``analyst``: registered, disabled, enabled, or with another privilege."""
+        """Apply one entry of kind ``analyst``: registered, disabled, enabled, new privilege."""
         made = Analyst(str(entry["name"]), tuple(entry["privileges"]), bool(entry["active"]))
         known = self.analysts.get(made.name, made)
         if made.privileges[1:] != known.privileges[1:]:
@@ -600,7 +601,7 @@ class ProvenanceTable:
         self._shares = {}
 
     def _apply_policy(self, entry: Mapping[str, Any]) -> None:
-        """Add one entry of kind ``policy``: another expansion, a larger reserve, or one more link."""
+        """Apply one entry of kind ``policy``: a new expansion, a larger reserve, or a link."""
         known, time = self.shared(), str(entry["time"])
         if "link" in entry:
             first, second = (str(name) for name in entry["link"])
@@ -615,7 +616,7 @@ class ProvenanceTable:
         self._shares = {}
 
     def _apply_limit(self, entry: Mapping[str, Any]) -> None:
-        """Add one entry of kind ``limit``: another limit of a row, a view or the whole."""
+        """Apply one entry of kind ``limit``: a new limit of an account, a view or the whole."""
         loss, time = PrivacyLoss.from_dict(entry["limit"]), str(entry["time"])
         if entry["scope"] == "table":
             self.state.cap = self._with_keys(loss)
@@ -630,7 +631,7 @@ class ProvenanceTable:
             self.since["limit", *key] = time
 
     def _apply_grant(self, entry: Mapping[str, Any]) -> None:
-        """Add one entry of kind ``grant``, or its withdrawal."""
+        """Apply one entry of kind ``grant``, or its withdrawal."""
         time = str(entry["time"])
         if entry.get("withdrawn"):
             for place, grant in enumerate(self.grants):
@@ -647,7 +648,7 @@ class ProvenanceTable:
         )  # fmt: skip
 
     def apply_charge(self, sequence: int, entry: Mapping[str, Any]) -> None:
-        """Add who answers for a charge: its own row, but for what was taken from grants."""
+        """Add a charge to the liable accounts: its own, except for parts taken from grants."""
         row, cost = str(entry["analyst"]), PrivacyLoss.from_dict(entry["row"])
         if row != OWNER and (row != ANALYST if self.policy is None else row not in self.rows):
             raise damaged(sequence)
@@ -664,9 +665,9 @@ class ProvenanceTable:
 
 
 def exhausted(limit: str) -> BudgetError:
-    """Return the one refusal that others can cause: whichever limit it is, the text is the same.
+    """Return the one refusal that other analysts can cause; its text is the same for every limit.
 
-    Only the owner sees which ``limit``.
+    Only the owner sees which ``limit`` it was.
     """
     return BudgetError(
         "budget exhausted: a limit that is not your own refuses this",
@@ -677,7 +678,7 @@ def exhausted(limit: str) -> BudgetError:
 
 
 def check_name(name: object) -> str:
-    """Return a name that an analyst may have.
+    """Return a valid name for an analyst.
 
     Raises
     ------
@@ -694,7 +695,7 @@ def check_name(name: object) -> str:
 
 
 def read_time(until: object) -> str | None:
-    """Return a moment as the text that the ledger compares: UTC, to the second.
+    """Return a moment in the text form that the ledger compares: UTC, to the second.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Which columns a release reads, whatever the statement looks like.
 
-A view reads the columns of its keys, its condition and its value; a declared histogram those of its axes.
-Of a one-off release every name in its public definition counts. What is looked up in another table reads
-the column there, and the one by which it is looked up.
+A view reads the columns of its keys, its condition and its value; a declared histogram reads its
+axes. For a one-off release, every name in its public definition counts. A lookup reads the column
+in the other table and the column that it is looked up by.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dpnb.schema.joins import looked_up
 from dpnb.sql.canonical import read_predicate, read_value
 
 Named: TypeAlias = tuple[str, str]
-"""A table and one of its columns."""
+"""The name of a table and of one of its columns."""
 
 
 def read_by(definition: Mapping[str, Any]) -> frozenset[Named]:
     """Return the columns that a view or a one-off release reads, from its public definition.
 
-    Of a one-off release it may be more; the names of no table are among those of every table.
+    For a one-off release the set may be too large; names without a table count for every table.
     """
     if "measure" in definition:
         value = read_value(definition["measure"][1])
@@ -33,12 +33,12 @@ def read_by(definition: Mapping[str, Any]) -> frozenset[Named]:
 
 
 def reads(known: Collection[Named], columns: Collection[Named]) -> bool:
-    """Whether one of some columns is among those that are read."""
+    """Return whether one of some columns is among the columns read."""
     return any(column in known or ("", column[1]) in known for column in columns)
 
 
 def resolved(table: str, names: Collection[str]) -> frozenset[Named]:
-    """Return the columns of tables that the names in a statement over a table stand for."""
+    """Return the columns that the names in a statement over a table refer to."""
     return frozenset(column for name in names for column in _resolved(table, name))
 
 

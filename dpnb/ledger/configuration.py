@@ -1,4 +1,4 @@
-"""What the owner says on opening a table: budget and policy, by options or in the table's file."""
+"""The owner's settings for opening a table: budget and policy, from options or the table's file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpnb.privacy.budget import Budget
 def read_budget(
     rho: Any, epsilon: Any, delta: Any, key_delta: Any, declared: object
 ) -> Budget | None:
-    """Return the budget given by options, else the one in the table's file, else None.
+    """Return the budget from options, else from the table's file, else None.
 
     Parameters
     ----------
@@ -38,14 +38,14 @@ def read_budget(
 
 
 def read_analysts(declared: object, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the analysts in a table's file, ``[analysts]``, and those known otherwise.
+    """Return the analysts in a table's file, ``[analysts]``, together with those in ``known``.
 
     Parameters
     ----------
     declared : mapping or None
         From names to privileges.
     known : mapping
-        The same, of those who have a token.
+        The same, for analysts who have a token.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def read_analysts(declared: object, known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_policy(declared: object, **more: Any) -> Policy | None:
-    """Return the policy in a table's file, ``[policy]``, with what is given beside it; None for none.
+    """Return the policy in a table's file, ``[policy]``, and ``more``; None if there is neither.
 
     Raises
     ------

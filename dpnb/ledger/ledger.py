@@ -1,8 +1,8 @@
-"""The durable, append-only record of charges and releases. The budget is what it says.
+"""The durable, append-only record of charges and releases: the authority on the budget.
 
-One entry is one transaction: the charge of a request and every number released for it lie in the
-same row, so neither can exist without the other. Entries form a hash chain, which detects damage and
-careless edits (not someone who recomputes the chain: the ledger is as secret as the data).
+One entry is one transaction: the charge of a request and every number released for it are in the
+same row, so neither can exist without the other. Entries form a hash chain, which detects damage
+and careless edits (not someone who recomputes the chain: the ledger is as secret as the data).
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ def _digest(previous: str, body: str) -> str:
 
 
 class Storage(Protocol):
-    """Where entries are kept: rows of a number, a body and a hash.
+    """A place for entries: rows of a number, a body and a hash.
 
-    Every failure is a ``LedgerError`` without a cause, and says "nothing was charged" only where
-    that is certain.
+    Every failure is a ``LedgerError`` without a cause, and says "nothing was charged" only if that
+    is certain.
     """
 
     @property
     def place(self) -> str:
-        """What errors call it; without a password."""
+        """The name in errors, without a password."""
 
     @property
     def noun(self) -> str:
-        """What it is: a file, a database."""
+        """The kind of storage: a file, a database."""
 
     @property
     def kept(self) -> bool:
@@ -55,26 +55,26 @@ class Storage(Protocol):
         """Return the rows after this number, oldest first."""
 
     def hash(self, sequence: int) -> str | None:
-        """Return the hash of one row, None when there is no such row."""
+        """Return the hash of one row, or None if there is no such row."""
 
     def begin(self) -> None:
-        """Take the only right to write; reads from now on see all that was committed before."""
+        """Take the exclusive right to write; later reads see all that was committed before."""
 
     def insert(self, sequence: int, body: str, digest: str, previous: str) -> bool:
-        """Add a row; False when the last one is not the one before with this hash."""
+        """Add a row; return False if the last row is not the one before with hash ``previous``."""
 
     def commit(self) -> None:
-        """Make what was inserted durable and give the right to write back."""
+        """Make the inserted rows durable and release the right to write."""
 
     def rollback(self) -> None:
-        """Undo what was inserted and give the right to write back; never fails."""
+        """Undo the inserts and release the right to write; never fails."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
 
 
 def _storage(place: str | Path | None, timeout: float) -> Storage:
-    """Return the storage that a ledger's place means."""
+    """Return the storage for a ledger's place."""
     scheme = re.match(r"(\w[\w+.-]+):/", str(place))
     if scheme is None:
         return SQLiteStorage(None if place is None else Path(place), timeout)
@@ -94,7 +94,7 @@ def _storage(place: str | Path | None, timeout: float) -> Storage:
 
 
 def _close(storage: Storage, process: int) -> None:
-    # a fork shares the connection: closing it there would end it for the process that opened it
+    # a fork shares the connection: closing it here would also close it for the parent process
     if os.getpid() == process:
         storage.close()
 
@@ -109,21 +109,21 @@ class Ledger:
         (``postgresql://user:password@host/database``) that several service processes share, see
         ``dpnb.ledger.postgres``. None keeps the ledger in memory.
     anchor : str or Path, optional
-        A file outside the ledger that holds the last sequence number and hash, with mode 0600. With it
-        a restored older copy of the ledger is refused, and so is a second copy once the first one was
-        charged; without it neither is detected.
+        A file outside the ledger, with mode 0600, that holds the last sequence number and hash.
+        With it, the ledger refuses a restored older copy of itself, and a second copy once the
+        first one was charged; without it neither is detected.
     new_anchor : bool
-        Begin the anchor of a ledger that has entries already. Otherwise an anchor that is not there is
-        refused beside them: nothing would tell that the ledger is the newest.
+        Begin the anchor of a ledger that already has entries. Otherwise a missing anchor is an
+        error for such a ledger, because nothing would show that it is the newest copy.
     timeout : float
         Seconds to wait for another kernel's transaction.
 
     Attributes
     ----------
     path : Path or None
-        The file, when it is one.
+        The file, if it is one.
     place : str
-        What errors call the ledger; without a password.
+        The ledger's name in errors, without a password.
     kept : bool
         Whether it outlives the process.
     """
@@ -163,9 +163,9 @@ class Ledger:
     def read_new(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield number and content of the entries appended since the last read.
 
-        An entry counts as read when the next one is asked for, so one whose reader fails comes again. Outside
-        of transactions it ends with an error while the anchor does not know all that was read: nothing is
-        to be shown that a copy without it could deny.
+        An entry counts as read when the next one is requested, so if its reader fails it comes
+        again. Outside of transactions this ends with an error if the anchor cannot be brought up to
+        the last entry read: otherwise a copy of the ledger could later deny what was shown.
         """
         self._check_process()
         with self._lock:
@@ -189,22 +189,22 @@ class Ledger:
                 self._follow_anchor()
 
     def rewind(self) -> None:
-        """Forget what was read, so that the next read starts from the first entry."""
+        """Forget all entries, so that the next read starts from the first one."""
         self._sequence, self._hash = 0, _GENESIS
 
     def _written(self, entry: Mapping[str, Any]) -> str:
-        """Return an entry as text; one that cannot be written is refused without showing it."""
+        """Return an entry as text; refuse one that cannot be written, without showing it."""
         with contextlib.suppress(TypeError, ValueError, RecursionError):
             return json.dumps(entry, sort_keys=True, allow_nan=False)
         self._refuse("this entry cannot be written into the ledger", "Nothing was charged.")
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-        """Hold the only right to write; yields ``append``.
+        """Hold the exclusive right to write; yields ``append``.
 
         The block first reads what others wrote (:meth:`read_new`), then appends. Everything is
-        committed when the block ends, and nothing when it raises. What was appended is read back by
-        the next :meth:`read_new`, like the entries of other kernels.
+        committed when the block ends, and nothing when it raises. The next :meth:`read_new` reads
+        back the appended entries, like those of other kernels.
         """
         self._check_process()
         with self._lock, self._anchoring():
@@ -236,7 +236,7 @@ class Ledger:
             self._write_anchor(self._sequence + len(pending), last)
 
     def _check_place(self) -> None:
-        """Refuse a storage that is no longer the one that was read."""
+        """Refuse a storage that is not the one read before."""
         if self._sequence and self._storage.hash(self._sequence) != self._hash:
             self._refuse(
                 f"the ledger's {self._storage.noun} was replaced",
@@ -247,7 +247,7 @@ class Ledger:
     # the anchor: a monotone counter outside the ledger
 
     def _follow_anchor(self) -> None:
-        """Refuse a ledger that is older than its anchor, and bring up an anchor that is older."""
+        """Refuse a ledger that is older than its anchor; update an anchor that is older."""
         if self.anchor is None or self._anchored >= self._sequence:
             return
         self._refuse_older()
@@ -258,7 +258,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def _anchoring(self) -> Iterator[None]:
-        """Hold what all copies of the ledger share, from the look at the anchor to its replacement."""
+        """Hold the lock of all copies of the ledger, from reading the anchor to replacing it."""
         if self.anchor is None:
             yield
             return
@@ -279,7 +279,7 @@ class Ledger:
         if self.anchor is None:
             return
         sequence, digest = self._read_anchor(self.anchor)
-        # an anchor is written once its entry is committed, so what it names is in the storage
+        # an anchor is written after its entry is committed, so the entry it names is in the storage
         if sequence and self._storage.hash(sequence) != digest:
             self._refuse(
                 "the ledger is older than its anchor: it lacks some spent budget",
@@ -301,7 +301,7 @@ class Ledger:
         return int(found[1]), found[2]
 
     def _refuse_unanchored(self, anchor: Path) -> None:
-        """Refuse a ledger with entries whose anchor is not there, unless it is to begin now."""
+        """Refuse a ledger with entries but no anchor file, unless the anchor begins now."""
         if not self._new_anchor and self._storage.hash(1) is not None:
             self._refuse(
                 f"the ledger has entries, but its anchor {anchor} is missing",

@@ -1,4 +1,4 @@
-"""The lock of a file that is used for nothing else, which ends when its holder does."""
+"""A lock on a file of its own, which ends when the process that holds it ends."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 
 
 def hold(lock: Path, timeout: float | None = None) -> int:
-    """Return a descriptor that holds a lock, made where it is not there, until it is closed.
+    """Return a descriptor that holds a lock until it is closed; create the file if necessary.
 
     Parameters
     ----------
     timeout : float, optional
-        Seconds to wait for another holder; without end by default.
+        Seconds to wait for another holder; forever by default.
 
     Raises
     ------
     TimeoutError
-        When somebody else holds it still.
+        When another process still holds it.
     OSError
-        When it cannot be made.
+        When the file cannot be created.
     """
     import fcntl
 

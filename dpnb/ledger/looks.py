@@ -1,8 +1,8 @@
-"""Which statements the owner has looked at, and what was settled about each before.
+"""Which statements the owner has looked at, and which terms were settled before.
 
-Statement 17 of docs/methods/rdr.md.
-A limit, a target or a way to a level that is settled after an exact figure of the statement was shown
-may have been chosen by it: what is released then is marked as data-dependent.
+Statement 17 of docs/methods/rdr.md. A limit, a target or a way to a level that is settled after an
+exact figure of the statement was shown may depend on that figure. A release that uses it is marked
+as data-dependent.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 
 
 class Looks:
-    """Of one ledger in this process. Looks in a picker are written down, too."""
+    """The looks at one ledger in this process. Looks in a picker are also written to the ledger."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -24,7 +24,7 @@ class Looks:
             self._looked.add(statement)
 
     def settle(self, statement: str, terms: str, *, late: bool = False) -> bool:
-        """Settle terms of a statement; False when they come after a look at it, or ``late``."""
+        """Settle terms of a statement; False if they are new after a look at it, or ``late``."""
         with self._lock:
             settled = self._settled.setdefault(statement, set())
             if not late and statement not in self._looked:
@@ -32,7 +32,7 @@ class Looks:
             return terms in settled
 
     def settled(self, statement: str) -> list[str]:
-        """Return what was settled before a look."""
+        """Return the terms that were settled before a look."""
         with self._lock:
             return sorted(self._settled.get(statement, ()))
 

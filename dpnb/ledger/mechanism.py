@@ -1,9 +1,9 @@
-"""How several analysts are served from one view: noise paths, additive noise, independent noise.
+"""How several analysts get answers from one view: noise paths, additive or independent noise.
 
-A **level** says how fine a version is: rho of its Gaussian noise, whatever the ledger counts; with unit
-sensitivity its variance is 1 / (2 level) and a little for the lattice (``path``), and precisions add as
-levels do. Each analyst's entry of the
-provenance table (her *cell*) and each view's sum over all analysts (its *column*) are losses.
+A **level** says how fine a version is: the rho of its Gaussian noise, whatever the ledger counts.
+With unit sensitivity its variance is 1 / (2 level) and a little for the lattice (``path``), and
+precisions add as levels do. Each analyst's entry of the provenance table (the *cell*) and each
+view's sum over all analysts (its *column*) are losses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ZERO = Fraction(0)
 
 @dataclass(frozen=True, slots=True)
 class LevelTarget:
-    """What an analyst wants of a view: a level, and under a basic accountant perhaps an epsilon."""
+    """An analyst's target for a view: a level, and under a basic accountant perhaps an epsilon."""
 
     level: Fraction
     epsilon: Fraction | None = None
@@ -35,18 +35,18 @@ class LevelTarget:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What serving a view changes; decided from public facts, before anything is drawn.
+    """What meeting a target changes for a view; decided from public facts, before any draw.
 
     Attributes
     ----------
     level : Fraction
-        What the analyst holds afterwards.
+        The analyst's level afterwards.
     source : Fraction
-        Level of the version of all that hers is made from; 0 where none is made.
+        Level of the common version that the analyst's own is made from; 0 if none is made.
     cell, column : PrivacyLoss
-        What she knows of the view afterwards, and what all analysts together know.
+        The analyst's loss from the view afterwards, and the joint loss of all analysts.
     fresh : Fraction
-        Level of the fresh noise on the exact vector; 0 when the data are not looked at.
+        Level of the fresh noise on the exact vector; 0 when the data are not read.
     """
 
     level: Fraction
@@ -58,7 +58,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """One analyst's own version of a view: its level, and that of the version it was made from."""
+    """One analyst's own version of a view: its level, and the level of the version behind it."""
 
     level: Fraction
     source: Fraction
@@ -73,12 +73,13 @@ class Local:
 
 @dataclass
 class Synopses:
-    """Who holds which version of which view. Vectors are private, the rest is bookkeeping.
+    """Which analyst has which version of which view. Vectors are private, the rest is bookkeeping.
 
-    Rows are analysts (or one privilege of an analyst), columns are views. ``regions`` has what is public
-    about views: which rows of its table each one may tell about. What each row, and all together (None),
-    know of the views of each region is in ``learned``, by the version of the table; in ``bounds`` what
-    they know of the worst-off row of each version at most; what they were charged for it in ``charged``.
+    Rows are analysts (or one privilege of an analyst), columns are views. ``regions`` is public: on
+    which rows of its table each view may depend. For each account, and for all together (None),
+    ``learned`` has the loss from the views of each region, by version of the table; ``bounds`` an
+    upper bound on the maximum over regions for each version; and ``charged`` the sum of its
+    charges.
     """
 
     privacy: PrivacyDefinition
@@ -98,19 +99,19 @@ class Synopses:
         return "Synopses(private)"
 
     def cell(self, row: str, view: str) -> PrivacyLoss:
-        """Return what an analyst knows of a view."""
+        """Return an analyst's loss from a view."""
         return self.cells.get((row, view), NONE)
 
     def column(self, view: str) -> PrivacyLoss:
-        """Return what all analysts together know of a view."""
+        """Return the joint loss of all analysts from a view."""
         return self.columns.get(view, NONE)
 
     def level(self, row: str, view: str) -> Fraction:
-        """Return the finest level of a view that an analyst holds; 0 for none."""
+        """Return the finest level of a view that was released to an analyst; 0 for none."""
         return self.held.get((row, view), _ZERO)
 
     def note(self, row: str, view: str, step: Step) -> None:
-        """Take over what a step changes; of a step that is only tried there is no vector."""
+        """Apply a step; one that is only tried has no vector."""
         if step.source:
             made = self.locals.setdefault((row, view), {})
             made.setdefault(step.level, Local(step.level, step.source, ()))
@@ -120,7 +121,7 @@ class Synopses:
         self.columns[view] = step.column
 
     def sketch(self) -> Synopses:
-        """Return a copy on which steps can be tried; its vectors are shared."""
+        """Return a copy on which steps can be tried; it shares the vectors."""
         return replace(
             self,
             locals={key: dict(made) for key, made in self.locals.items()},
@@ -135,17 +136,17 @@ class Synopses:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a step drew: new versions of all, and the analyst's own one."""
+    """The draws of a step: new common versions, and the analyst's own version."""
 
     versions: Sequence[Version] = ()
     local: Local | None = None
 
 
 class Mechanism(Protocol):
-    """A way to serve several analysts from one view."""
+    """A way to answer several analysts from one view."""
 
     def step(self, state: Synopses, row: str, view: str, target: LevelTarget) -> Step:
-        """Decide what serving a target changes."""
+        """Decide what meeting a target changes."""
         ...
 
     def draw(
@@ -157,29 +158,29 @@ class Mechanism(Protocol):
         sensitivity: int,
         noise: Noise,
     ) -> Drawn:
-        """Draw what a step needs; ``exact`` where it takes a look at the data."""
+        """Draw what a step needs; ``exact`` is given if the step reads the data."""
         ...
 
     def together(self, state: Synopses, view: str, rows: Iterable[str]) -> PrivacyLoss:
-        """Return what some rows, taken together, know of a view."""
+        """Return the joint loss of some accounts from a view."""
         ...
 
 
 def unchanged(state: Synopses, row: str, view: str) -> Step:
-    """Return the step of a target that what is held fulfils: nothing is made, and nothing drawn."""
+    """Return the step for a target that is already met: nothing is made and nothing is drawn."""
     cell, column = state.cell(row, view), state.column(view)
     return Step(state.level(row, view), _ZERO, cell, column, _ZERO)
 
 
 class Path:
-    """All versions of a view lie on one noise path: the finest pays for all.
+    """All versions of a view lie on one noise path, and the finest one pays for all.
 
-    Any coalition knows of a view what its best-served member knows, exactly: theorem 5 of
+    The joint loss of a coalition from a view is exactly the largest loss of a member: theorem 5 of
     docs/methods/dprovdb.md.
     """
 
     def step(self, state: Synopses, row: str, view: str, target: LevelTarget) -> Step:
-        """Bring the row up to the level, and the path where it is coarser."""
+        """Raise the account to the level, and the path too if it is coarser."""
         level = max(target.level, state.level(row, view))
         finest = state.finest.get(view, _ZERO)
         cell, column = (
@@ -203,7 +204,7 @@ class Path:
         return Drawn(versions=[gaussian_version(path, step.level, exact, sensitivity, noise)])
 
     def together(self, state: Synopses, view: str, rows: Iterable[str]) -> PrivacyLoss:
-        """Return the largest cell."""
+        """Return the largest of the accounts' losses."""
         cells = (state.cell(row, view) for row in rows)
         return max(cells, key=lambda cell: cell.level(state.privacy), default=NONE)
 
@@ -212,7 +213,7 @@ class Vanilla:
     """Independent noise for each analyst and release (docs/methods/dprovdb.md, algorithm 6)."""
 
     def step(self, state: Synopses, row: str, view: str, target: LevelTarget) -> Step:
-        """Buy a release of its own, unless what is held is at least as fine."""
+        """Pay for a separate release, unless the account's version is at least as fine."""
         if state.level(row, view) >= target.level:
             return unchanged(state, row, view)
         price = _price(state, target)
@@ -235,12 +236,12 @@ class Vanilla:
         return Drawn(local=Local(version.level, _ZERO, version.vector))
 
     def together(self, state: Synopses, view: str, rows: Iterable[str]) -> PrivacyLoss:
-        """Return the sum of the cells."""
+        """Return the sum of the accounts' losses."""
         return sum((state.cell(row, view) for row in rows), NONE)
 
 
 class Additive:
-    """One synopsis of all, which the curator refines; locals are made from it by adding noise.
+    """One common synopsis, which the curator refines; adding noise to it makes local ones.
 
     DProvDB, Algorithm 4, corrected (docs/methods/dprovdb.md, algorithm 7): local noise rests on the
     actual variance of the synopsis, locals are made from the stored synopsis alone, and no entry
@@ -248,7 +249,7 @@ class Additive:
     """
 
     def step(self, state: Synopses, row: str, view: str, target: LevelTarget) -> Step:
-        """Derive a local synopsis, after refining the one of all where it is too coarse."""
+        """Derive a local synopsis, after refining the common one if it is too coarse."""
         finest = state.finest.get(view, _ZERO)
         if state.level(row, view) >= target.level:
             return unchanged(state, row, view)
@@ -263,7 +264,7 @@ class Additive:
 
     @staticmethod
     def _nominal(state: Synopses, row: str, view: str, target: LevelTarget) -> Step:
-        """Count (epsilon, delta) as DProvDB does, for a target that what is held does not fulfil."""
+        """Count (epsilon, delta) as DProvDB does, for a target that is not met yet."""
         finest, delta = state.finest.get(view, _ZERO), state.release_delta
         cell, column = state.cell(row, view), state.column(view)
         spent, known = column.epsilon or _ZERO, cell.epsilon or _ZERO
@@ -284,7 +285,7 @@ class Additive:
                 fresh = level_of_epsilon(more, delta)
         top = finest + fresh
         column = PrivacyLoss(top, spent + more, column.delta + (delta if fresh else _ZERO))
-        # who has the synopsis refined receives it, made of all releases of the view
+        # the account that has the synopsis refined receives it, made of all releases of the view
         whole = spent + more, column.delta
         level = level if enough else top
         nominal, failing = min((known + own, cell.delta + delta), whole) if enough else whole
@@ -300,9 +301,10 @@ class Additive:
         sensitivity: int,
         noise: Noise,
     ) -> Drawn:
-        """Merge fresh noise into the synopsis of all, then add noise for the local one.
+        """Merge fresh noise into the common synopsis, then add noise for the local one.
 
-        What is held is never drawn again: another copy of equal level would tell more.
+        A version that exists is never drawn again: a second copy at the same level would reveal
+        more.
         """
         if not step.source:
             return Drawn()
@@ -318,7 +320,7 @@ class Additive:
         return Drawn(versions, Local(step.level, synopsis.level, vector))
 
     def together(self, state: Synopses, view: str, rows: Iterable[str]) -> PrivacyLoss:
-        """Return the exact rho of all their synopses; of nominal losses the sum, at most the column."""
+        """Return the exact rho of the synopses; for nominal losses the sum, at most the column."""
         rows = list(rows)
         known = self._known(state, view, rows)
         if state.privacy is not BASIC:
@@ -331,18 +333,18 @@ class Additive:
     def _known(
         state: Synopses, view: str, rows: Iterable[str], new: Local | None = None
     ) -> Fraction:
-        """Return the level of the best estimate from all synopses that some rows hold."""
+        """Return the level of the best estimate from all synopses of some accounts."""
         made = [local for row in rows for local in state.locals.get((row, view), {}).values()]
         return star_level([*made, *([] if new is None else [new])])
 
 
 def star_level(made: Iterable[Local]) -> Fraction:
-    """Return the level of the best estimate from several synopses together, rounded up.
+    """Return the joint precision of several synopses: the level of their best estimate, rounded up.
 
     1' K^-1 1 / 2 for K_kl = min of the variances of the sources of k and l, K_kk = own variance
     (docs/methods/dprovdb.md, theorem 9). The sources form a random walk, so their precisions pass
-    from the coarsest to the finest: what is known of a source with precision I gives I / (1 + I d)
-    on one that is finer by the variance d, and each synopsis adds the inverse of its extra noise.
+    from the coarsest to the finest: precision I about a source gives I / (1 + I d) about one that
+    is finer by the variance d, and each synopsis adds the inverse of its extra noise.
     """
     attached: dict[Fraction, list[Fraction]] = {}
     best = total = _ZERO
@@ -365,14 +367,14 @@ def star_level(made: Iterable[Local]) -> Fraction:
 
 
 def _passed(precision: float, variance: float) -> float:
-    """Return what remains of a precision after noise of a variance."""
+    """Return what remains of a precision after adding noise of a variance."""
     if precision == math.inf:
         return 1 / variance
     return precision / (1 + precision * variance)
 
 
 def epsilon_of_level(level: Fraction, delta: Fraction) -> Fraction:
-    """Return the smallest epsilon at which noise of a level is (epsilon, delta)-DP, rounded up."""
+    """Return the smallest epsilon for which noise at a level is (epsilon, delta)-DP, rounded up."""
     return ceiling_digits(epsilon_shown(level, delta, GDP))
 
 

@@ -18,40 +18,40 @@ from dpnb.privacy.definition import BASIC, PURE
 from dpnb.privacy.loss import Amount, amount
 
 MOST_PRIVILEGE = 10
-"""Top of the privilege scale."""
+"""Highest privilege there can be."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Policy:
     """The rules of a curator with several analysts, from the opening of its ledger on.
 
-    What may change later is changed by the owner: ``Curator.set_expansion``, ``Curator.set_reserve`` and
-    ``Curator.link``.
+    The owner can change some of them later, with ``Curator.set_expansion``,
+    ``Curator.set_reserve`` and ``Curator.link``.
 
     Parameters
     ----------
     mechanism : {'path', 'additive', 'vanilla'}
-        How several analysts are served from one view. ``path`` answered most
-        statements in every case that was run; the others are DProvDB's, corrected.
+        How several analysts get answers from one view. ``path`` answered most statements in every
+        case that was run; the others are DProvDB's, corrected.
     rows : {'max', 'sum'}
         Limit of an analyst with privilege l: the cap times l / top, or times l / sum of all
-        privileges. With ``sum`` all analysts must be known before the first charge.
+        privileges. With ``sum`` all analysts must be registered before the first charge.
     expansion : number
-        At least 1: each account's limit is this many times larger, at most the cap. The limits then add up to more
-        than the cap, and privileged analysts get a smaller part of it.
+        At least 1: each account's limit is this many times larger, at most the cap. The limits then
+        add up to more than the cap, and privileged analysts get a smaller part of it.
     views : {'water-filling', 'equal', 'proportional'}
-        Limit of each declared view: the cap itself, or a share of it. With the latter two, views are
-        declared when the ledger is opened, and nothing else is answered.
+        Limit of each declared view: the cap itself, or a share of it. With the latter two, all
+        views are declared when the ledger is opened, and nothing else is answered.
     top : int, optional
         Highest privilege that may ever be registered, 1 to 10; by default the highest at set-up.
     reserve : number
-        Between 0 and 1: a charge is admitted only if what is left afterwards still covers this share
-        of the limit of every other analyst who is not disabled.
+        Between 0 and 1: a charge is admitted only if what is left afterwards still covers this
+        share of the limit of every other analyst who is not disabled.
     collusion : sequence of pairs of names
-        Who may put their answers together. Everybody who is joined by such pairs is one coalition.
+        Who may share answers. All analysts who are joined by such pairs form one coalition.
     together : number, optional
-        Limit of one coalition: an epsilon where the budget has a delta, else a rho. All coalitions
-        together are bounded by the cap alone, which is the owner's to choose.
+        Limit of one coalition: an epsilon if the budget has a delta, else a rho. Only the cap,
+        which the owner chooses, bounds all coalitions together.
     most_colluders : int, optional
         Largest coalition that is accepted.
 
@@ -124,12 +124,12 @@ class Policy:
             object.__setattr__(self, name, value)
 
     def shares(self, privileges: Mapping[str, int]) -> dict[str, Fraction]:
-        """Return each row's share of the cap, at most 1 (Definitions 5.12, 5.13 and section 6.2.2).
+        """Return accounts' shares of the cap, at most 1 (Definitions 5.12, 5.13 and section 6.2.2).
 
         Parameters
         ----------
         privileges : mapping of str to int
-            Of each account, from 1 to 10.
+            The privilege of each account, from 1 to 10.
 
         Returns
         -------
@@ -149,7 +149,7 @@ class Policy:
         Parameters
         ----------
         sensitivities : mapping of str to int
-            Of each declared view, above 0.
+            The sensitivity of each declared view, above 0.
 
         Returns
         -------
@@ -164,14 +164,14 @@ class Policy:
         return {view: Fraction(own, total) for view, own in sensitivities.items()}
 
     def coalition(self, analyst: str, analysts: Collection[str]) -> frozenset[str]:
-        """Return everybody who may share answers with an analyst, herself included.
+        """Return all analysts who may share answers with an analyst, that analyst included.
 
         Parameters
         ----------
         analyst : str
             A name.
         analysts : collection of str
-            Who is registered.
+            The registered analysts.
 
         Returns
         -------
@@ -183,11 +183,11 @@ class Policy:
             near = {b if a in edge else a for a, b in self.collusion if a in edge or b in edge}
             edge = near - found
             found |= edge
-        # through whom they are joined may still be unknown
+        # an analyst who links two others may not be registered yet
         return frozenset(found & {analyst, *analysts})
 
     def changed(self, **values: Any) -> Policy:
-        """Return the same policy but for some values.
+        """Return a copy of the policy with some values changed.
 
         Parameters
         ----------
@@ -285,14 +285,14 @@ def check_privilege(privilege: object, most: int) -> int:
 def policy_of(
     budget: Budget | None, analysts: Mapping[str, Any] | None, policy: Policy | None
 ) -> Policy | None:
-    """Return the policy of a curator with several analysts, its highest privilege filled in.
+    """Return the policy of a curator with several analysts, with its highest privilege filled in.
 
-    None where there is one analyst only.
+    None if there is only one analyst.
 
     Raises
     ------
     RequestError
-        For rules that do not go with the budget.
+        For rules that do not fit the budget.
     """
     if policy is not None and not isinstance(policy, Policy):
         raise RequestError("policy must be a dpnb.Policy", "Write dpnb.Policy(rows='max').")
@@ -325,7 +325,7 @@ def policy_of(
 
 
 def privileges_of(given: object, most: int = MOST_PRIVILEGE) -> tuple[int, ...]:
-    """Return one or several privileges as whole numbers, each once.
+    """Return one or several privileges as whole numbers, without repeats.
 
     Raises
     ------

@@ -21,13 +21,13 @@ SET synchronous_commit = on;
 SET lock_timeout = {timeout};
 SET idle_in_transaction_session_timeout = '5min'
 """
-# a look into the catalog: to_regclass may remember from before the lock that there is no table
+# query the catalog: to_regclass may remember from before the lock that there is no table
 _EXISTS = """
 SELECT EXISTS (
     SELECT FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'dpnb_entry'
 )
 """
-# read committed: what is read after the lock was taken sees all that was committed before
+# read committed: reads after taking the lock see all that was committed before
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({lock}, {which})"
 _TABLE = sql.SQL("'dpnb_entry'::regclass::int")
 _CREATE = """
@@ -47,7 +47,7 @@ INSERT INTO dpnb_entry SELECT %s, %s, %s WHERE coalesce(
 )
 """
 _PATIENCE = {
-    # a server that vanished without a word is noticed after a minute, not after hours
+    # notice a server that vanished silently after a minute, not after hours
     "connect_timeout": 10,
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -71,17 +71,16 @@ class PostgresStorage:
     change or remove its rows.
 
     A commit is acknowledged after it was flushed (``synchronous_commit=on``), which needs a server
-    with ``fsync=on``; a standby that takes over must be a synchronous one, or entries are lost
-    (which is noticed, see ``anchor``). A pooler in between must pool sessions, not transactions.
+    with ``fsync=on``. A standby that takes over must be a synchronous one, or entries are lost
+    (``anchor`` detects this). A pooler in between must pool sessions, not transactions.
 
     The ledger is as secret as the data, and nothing is revoked here: superusers, the table's owner,
     members of ``pg_read_all_data`` and whoever reads the backups can read it. Let an owner open it
     once, and grant the services' user no more than ``SELECT, INSERT ON dpnb_entry``. Over a network
     add ``sslmode=verify-full``; the password may be left to ``PGPASSWORD`` or ``~/.pgpass``.
 
-    A lost connection is opened again by the next request. What the server cannot have committed is
-    reported as not charged; when the connection breaks during the commit, nobody knows, and the
-    error says so.
+    The next request reopens a lost connection. What the server cannot have committed is reported as
+    not charged. If the connection breaks during the commit, nobody knows, and the error says so.
     """
 
     noun = "database"
@@ -93,7 +92,7 @@ class PostgresStorage:
         milliseconds = sql.Literal(max(1, math.ceil(1000 * timeout)))
         settings = sql.SQL(_SETTINGS).format(timeout=milliseconds)
 
-        # a closure: the password is in no attribute that a debugger or a report would print
+        # a closure: no attribute that a debugger or a report would print holds the password
         def dial() -> psycopg.Connection:
             connection = psycopg.connect(autocommit=True, prepare_threshold=None, **parameters)
             try:
@@ -133,7 +132,7 @@ class PostgresStorage:
     # the connection, which comes and goes
 
     def _connect(self, hint: str) -> bool:
-        """See to a connection outside any transaction; whether it is a new one."""
+        """Ensure a connection outside any transaction; return whether it is a new one."""
         if self._closed:
             self._refuse("the session is closed", "Open it again.")
         connection = self._connection
@@ -169,14 +168,14 @@ class PostgresStorage:
             return self._connection.execute(query, values or None)
         except psycopg.Error as error:
             code = self._code(error)
-        # outside the handler: the error of PostgreSQL may quote an entry
+        # outside the handler: PostgreSQL's error may quote an entry
         if code is None:
             self._drop()
             self._refuse(_UNREACHABLE, again)
         self._refuse(*_words(code, again, denied))
 
     def _code(self, error: psycopg.Error) -> str | None:
-        """Return what the server reported, None when the connection is lost."""
+        """Return the server's error code, or None if the connection is lost."""
         code = error.sqlstate
         gone = self._connection is None or self._connection.closed
         return None if gone or code is None or code.startswith(("08", "57P")) else code
@@ -184,7 +183,7 @@ class PostgresStorage:
     def _run_first(
         self, statement: sql.Composed | str, *values: object, again: str
     ) -> psycopg.Cursor[tuple[Any, ...]]:
-        """Run what begins a piece of work; a connection that was lost meanwhile is opened again."""
+        """Run the first statement of a piece of work; reopen a lost connection."""
         new = self._connect(again)
         try:
             return self._run(statement, *values, again=again)
@@ -210,12 +209,12 @@ class PostgresStorage:
         return [(int(number), str(body), str(digest)) for number, body, digest in rows]
 
     def hash(self, sequence: int) -> str | None:
-        """Return the hash of one row, None when there is no such row."""
+        """Return the hash of one row, or None if there is no such row."""
         rows = self._select("SELECT hash FROM dpnb_entry WHERE seq = %s", sequence)
         return str(rows[0][0]) if rows else None
 
     def begin(self) -> None:
-        """Take the only right to write."""
+        """Take the exclusive right to write."""
         self._begin(_TABLE)
 
     def _begin(self, which: sql.Composable) -> None:
@@ -230,16 +229,16 @@ class PostgresStorage:
         self._writing = True
 
     def insert(self, sequence: int, body: str, digest: str, previous: str) -> bool:
-        """Add a row; False when the last one is not the one before with this hash."""
+        """Add a row; return False if the last row is not the one before with hash ``previous``."""
         values = sequence, body, digest, sequence - 1, previous, sequence - 1
         return self._run(_INSERT, *values).rowcount == 1
 
     def commit(self) -> None:
-        """Make what was inserted durable."""
+        """Make the inserted rows durable."""
         if self._connection is None:
             self._refuse(_UNREACHABLE, _AGAIN)
         try:
-            # a transaction that failed before answers ROLLBACK, without an error
+            # after an earlier failure the server answers ROLLBACK, without an error
             done = self._connection.execute("COMMIT").statusmessage == "COMMIT"
             code: str | None = ""
         except psycopg.Error as error:
@@ -254,7 +253,7 @@ class PostgresStorage:
         self._writing = False
 
     def rollback(self) -> None:
-        """Undo what was inserted and give the right back; never fails."""
+        """Undo the inserts and release the right to write; never fails."""
         self._writing = False
         if self._connection is not None:
             try:
@@ -269,14 +268,14 @@ class PostgresStorage:
 
 
 def _parameters(url: str) -> dict[str, Any]:
-    """Return what the URL says; one that libpq reads in another way than was meant is refused."""
+    """Return the URL's parameters; refuse a URL that libpq reads differently than meant."""
     try:
         parameters = conninfo_to_dict(url)
     except psycopg.Error:
         parameters = {"host": "@"}
     shown = "".join(str(parameters.get(name) or "") for name in ("host", "port", "dbname"))
     if "@" in shown or "=" in shown:
-        # perhaps a part of the password
+        # it may be a part of the password
         raise LedgerError(
             "the URL of the ledger cannot be read",
             "Write special characters of the password as %40 for @, %2F for /, %25 for %.",
@@ -290,7 +289,7 @@ def _parameters(url: str) -> dict[str, Any]:
 
 
 def _place(parameters: dict[str, Any]) -> str:
-    """Return the URL without user, password and options; with the schema when it names one."""
+    """Return the URL without user, password and options; with the schema if the URL names one."""
     host = quote(str(parameters.get("host") or ""), safe=",:[]")
     port = f":{parameters['port']}" if parameters.get("port") else ""
     schema = re.fullmatch(r"-c *search_path=(\w+)", str(parameters.get("options") or ""))
@@ -299,7 +298,7 @@ def _place(parameters: dict[str, Any]) -> str:
 
 
 def _words(code: str, again: str, denied: tuple[str, str]) -> tuple[str, str]:
-    """Return what happened and the hint, from an SQLSTATE: what it reports was not committed."""
+    """Return what happened and the hint for an SQLSTATE; nothing was committed in these cases."""
     match code:
         case "55P03" | "57014" | "40001" | "40P01":
             # waited too long, was cancelled, lost a race

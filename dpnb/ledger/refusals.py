@@ -1,4 +1,4 @@
-"""What was refused to whom, and by which limit: for the owner of the data."""
+"""Refused requests, with the limit that refused each: for the owner of the data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger("dpnb.refusals")
 """One line for each refused request: analyst, kind, privacy cost, limit. No statement."""
 _MOST_TEXT = 2_000
 MOST_KEPT = 1_000
-"""Refusals of one row that the ledger keeps: they are free, and must not fill the disk."""
+"""Refusals that the ledger keeps for one account: they are free, and must not fill the disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +24,16 @@ class Refusal:
     Attributes
     ----------
     row : str
-        Who asked.
+        The account that asked.
     verb : {'query', 'explain', 'decide', 'discover'}
     asked : str
-        The statement, or what was to be done with it; at most 2,000 characters.
+        The statement, or a description of the request; at most 2,000 characters.
     cost : PrivacyLoss
-        What it would have cost the row.
+        What it would have cost the account.
     limit : str
-        Which limit refused it, in words.
+        The limit that refused it, in words.
     time : str
-        UTC; of the first time.
+        UTC time of the first such refusal.
     """
 
     row: str
@@ -60,11 +60,11 @@ class Refusal:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What is equal where the same was refused again."""
+        """A key that is equal for repeated refusals of the same request."""
         return self.row, self.verb, self.asked[:_MOST_TEXT], self.cost, self.limit
 
     def line(self, privacy: PrivacyDefinition) -> str:
-        """Return the line of the log: neither a statement nor a number from an answer."""
+        """Return the log line: no statement, and no number from an answer."""
         cost = f"{privacy.parameter} {amount_text(self.cost.level(privacy))}"
         if self.cost.delta:
             cost += f", delta {amount_text(self.cost.delta)}"

@@ -56,10 +56,10 @@ class SQLiteStorage:
                 raise
 
     def _found(self, path: Path) -> Path:
-        """Return where the file really is, made where there is none; one that is there is not opened.
+        """Return the real path of the file; create a missing one, but never open an existing one.
 
-        To close any descriptor of a file gives up all the locks that the process holds on it: those of
-        another connection that is just writing, too.
+        Closing any descriptor of a file gives up all the locks that the process holds on it,
+        including those of another connection that is just writing.
         """
         try:
             file = path.resolve()
@@ -77,14 +77,14 @@ class SQLiteStorage:
         except PermissionError:
             self._refuse("the ledger cannot be written", "Check the file's permissions.")
         except (OSError, RuntimeError):
-            # resolve() of links in a circle is a RuntimeError
+            # resolve() raises RuntimeError for circular links
             self._refuse(
                 "the ledger cannot be created", "Check that the folder exists, and name a file."
             )
         return file
 
     def _close_to_others(self) -> None:
-        """Let nobody but the owner read the file; only for one that is known to be a ledger."""
+        """Let nobody but the owner read the file; only for a file that is known to be a ledger."""
         if self._file is None:
             return
         try:
@@ -130,12 +130,13 @@ class SQLiteStorage:
     def _is_filled(self) -> bool:
         """Return whether there is a table of entries; refuse a file that holds anything else.
 
-        Nothing is written: where the table lost its name, a new one would begin with nothing spent.
+        This writes nothing: if the table had lost its name, a new one would begin with nothing
+        spent.
         """
-        # in this order: another kernel may make the table in between
+        # in this order, as another kernel may create the table in between
         (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
         found = self._connection.execute("SELECT sql FROM sqlite_master").fetchall()
-        # whoever has the right to write an empty file has its first page, too
+        # a kernel that is writing to an empty file already sees its first page
         if found != [(_TABLE,)] and (found or pages > self._writing):
             self._refuse("the file is damaged or not a ledger", "Restore the newest copy of it.")
         return bool(found)
@@ -154,13 +155,13 @@ class SQLiteStorage:
             )
 
     def hash(self, sequence: int) -> str | None:
-        """Return the hash of one row, None when there is no such row."""
+        """Return the hash of one row, or None if there is no such row."""
         with self._failures():
             found = self._rows("SELECT hash FROM entry WHERE seq = ?", sequence)
         return str(found[0][0]) if found else None
 
     def begin(self) -> None:
-        """Take the only right to write; the first one makes the table."""
+        """Take the exclusive right to write; the first call creates the table."""
         with self._failures():
             self._connection.execute("PRAGMA journal_mode=DELETE")
             self._connection.execute("BEGIN IMMEDIATE")
@@ -175,20 +176,20 @@ class SQLiteStorage:
                 raise
 
     def insert(self, sequence: int, body: str, digest: str, previous: str) -> bool:
-        """Add a row; False when the last one is not the one before with this hash."""
+        """Add a row; return False if the last row is not the one before with hash ``previous``."""
         values = sequence, body, digest, sequence - 1, previous, sequence - 1
         with self._failures():
             return self._connection.execute(_INSERT, values).rowcount == 1
 
     def commit(self) -> None:
-        """Make what was inserted durable."""
+        """Make the inserted rows durable."""
         with self._failures():
             self._connection.execute("COMMIT")
         self._writing = False
 
     def rollback(self) -> None:
-        """Undo what was inserted and give the right back; never fails."""
-        # the table, too, when it was made just now
+        """Undo the inserts and release the right to write; never fails."""
+        # this also undoes a table that was just created
         self._writing = self._filled = False
         with contextlib.suppress(sqlite3.Error):
             self._connection.execute("ROLLBACK")

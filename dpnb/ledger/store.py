@@ -1,4 +1,4 @@
-"""The store of one ledger: its entries folded into the state that requests rest on."""
+"""The store of one ledger: its entries, folded into the state behind all requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One data version of a table in the ledger."""
+    """One version of a table in the ledger."""
 
     number: int
     definition: Mapping[str, Any]
@@ -40,7 +40,7 @@ class Version:
 
 
 class Store:
-    """Budget, data versions, noise paths and charges of one ledger; what other kernels write too.
+    """Budget, table versions, noise paths and charges of one ledger, also from other kernels.
 
     Parameters
     ----------
@@ -70,12 +70,12 @@ class Store:
 
     @property
     def new(self) -> bool:
-        """Whether nothing was written yet."""
+        """Whether the ledger is still empty."""
         return self._accountant is None
 
     @property
     def name(self) -> str:
-        """A public name of this ledger, by which results say where they come from."""
+        """A public name of this ledger, which results give as their source."""
         return hmac.digest(self._secret, b"public name of the ledger", "sha256")[:8].hex()
 
     def secret(self, purpose: str) -> bytes:
@@ -96,13 +96,13 @@ class Store:
 
     @property
     def provenance(self) -> ProvenanceTable:
-        """Who may learn how much."""
+        """The accounts with their limits and liabilities."""
         if self._provenance is None:
             raise LedgerError("the ledger has no first entry", "Restore an unchanged copy.")
         return self._provenance
 
     def now(self) -> str:
-        """Return the time for a new entry: never before that of the last one, whatever clocks say."""
+        """Return the time for a new entry: never before the last entry's, whatever clocks say."""
         return max(now(), self._clock)
 
     def open(
@@ -116,27 +116,27 @@ class Store:
         new_version: bool,
         stamp: Stamp,
     ) -> None:
-        """Write or check the opening entry and each table's data version, in one transaction.
+        """Write or check the opening entry and each table's version, in one transaction.
 
         Parameters
         ----------
         tables : sequence of Table
         fingerprint : callable
-            From a table's name and a secret key to the fingerprint of its rows; not asked for where
-            the ledger is not kept.
+            Maps a table's name and a secret key to the fingerprint of its rows; not called if the
+            ledger is not kept.
         budget : Budget or None
-            Needed by a new ledger; another one than the ledger's own is refused.
+            Required for a new ledger; must equal the budget of an existing one.
         policy : Policy or None
-            Of a ledger for several analysts. When it was ``declared`` it must be that of the opening
-            or the one in force, but for its top.
+            For a ledger with several analysts. If it was ``declared`` it must equal the policy at
+            the opening or the current one, except for its top.
         new_version : bool
-            Accept other data or another schema; paths are closed, what was spent is kept.
+            Accept other data or another schema; closes the paths and keeps what was spent.
         stamp : str
-            Of all results: see ``dpnb.stamps``.
+            The stamp of all results: see ``dpnb.private``.
         """
         with self.ledger.transaction() as append:
             self.follow()
-            # not what is read after the transaction: others may have opened newer versions by then
+            # taken before later reads: other kernels may open newer versions by then
             opened = dict(self.versions)
             secret = self._secret
             if self.new:
@@ -169,7 +169,7 @@ class Store:
                 what = "test noise" if stamp == "test" else "generated data"
                 raise LedgerError(f"{what} cannot enter a private ledger", "Use a new ledger.")
             for table in tables:
-                # where nothing is kept there is nothing to compare the rows with
+                # without a kept ledger there is nothing to compare the rows with
                 found = fingerprint(table.name, secret) if self.kept else ""
                 entry = self._version_entry(table, found, new_version)
                 if entry is not None:
@@ -185,7 +185,7 @@ class Store:
     def _version_entry(
         self, table: Table, fingerprint: str, new_version: bool
     ) -> dict[str, Any] | None:
-        """Return the entry that opens a data version, or None for the current one."""
+        """Return the entry that opens a version of a table, or None for the current one."""
         definition = json.loads(json.dumps(table.definition(), default=str))
         known = self.versions.get(table.name)
         if known is not None:
@@ -224,14 +224,14 @@ class Store:
         }
 
     def follow(self) -> None:
-        """Read what this and other kernels appended; an entry that is refused comes again."""
+        """Read what this and other kernels appended; a refused entry comes again next time."""
         try:
             for sequence, entry in self.ledger.read_new():
                 self._apply_whole(entry, sequence)
         except LedgerError:
             raise
         except BaseException:
-            # interrupted, perhaps between two changes: forget all, and read all again next time
+            # perhaps interrupted between two changes: forget everything and read it again
             self.ledger.rewind()
             self.versions, self._accountant, self._provenance = {}, None, None
             self.looks = {}
@@ -285,7 +285,7 @@ class Store:
         self._clock = max(self._clock, str(entry.get("time", "")))
 
     def write(self, decide: Callable[[], Mapping[str, Any] | None]) -> None:
-        """Append what ``decide`` makes of the current state, in one transaction; None for nothing."""
+        """Append what ``decide`` returns for the current state, if anything, in one transaction."""
         with self.ledger.transaction() as append:
             self.follow()
             entry = decide()
@@ -294,7 +294,7 @@ class Store:
         self.follow()
 
     def double_cap(self) -> None:
-        """Go on to the next of the declared caps."""
+        """Move to the next of the declared caps."""
 
         def decide() -> dict[str, Any]:
             if not self.accountant.budget.doubling:
@@ -307,7 +307,7 @@ class Store:
         self.write(decide)
 
     def version(self, table: str) -> int:
-        """Return a table's data version; refuses when another kernel has opened a newer one."""
+        """Return a table's version; refuse if another kernel has opened a newer one."""
         if self.versions[table] != self._opened[table]:
             raise LedgerError(
                 f"another session opened a newer version of table {table!r}",
@@ -323,13 +323,13 @@ class Store:
 
 
 def _protected(definition: Mapping[str, Any]) -> str | None:
-    """Return the column of ids that a table's definition protects; None for rows."""
+    """Return the id column that a table's definition protects; None if it protects rows."""
     unit = definition["unit"]
     return None if unit is None else str(unit["column"]).casefold()
 
 
 def _check_past(state: Accountant, sequence: int, entry: Mapping[str, Any]) -> None:
-    """Refuse an answer that was merged with what its analyst does not hold."""
+    """Refuse an answer merged with releases that its analyst did not receive."""
     past, way = entry.get("past", {}), entry.get("way")
     analyst = str(entry["analyst"])
     if way is None and not past and "alone" not in entry:

@@ -1,4 +1,4 @@
-"""Cell and line magics: a thin shell over ``Session``."""
+"""Cell and line magics: a thin layer over ``Session``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def load(shell: Any) -> None:
-    """Register the magics, ``%config Dpnb`` and the completer; twice is the same as once."""
+    """Register the magics, ``%config Dpnb`` and the completer; a second call has no effect."""
     from dpnb.magics.cells import Dpnb
     from dpnb.magics.completion import completer
     from dpnb.magics.slips import slips
@@ -21,7 +21,7 @@ def load(shell: Any) -> None:
 
 
 def unload(shell: Any) -> None:
-    """Remove every trace of :func:`load`; open sessions that have no variable are closed."""
+    """Undo everything that :func:`load` did; open sessions without a variable are closed."""
     magics = find(shell)
     if magics is None:
         return
@@ -51,14 +51,16 @@ def options(*, display: str | None = None, ask_above: float | None = None) -> di
     Parameters
     ----------
     display : {'auto', 'static', 'widget'}, optional
-        How answers are shown: as a static table, and beside it a live widget where a front end is known.
+        How answers are shown: as a static table, or with a live widget; 'auto' adds the widget in a
+        notebook editor.
     ask_above : float, optional
-        From 0 to 1: dpnb asks before it spends more than this share of what is left. With 1 it never asks.
+        From 0 to 1: dpnb asks before it spends more than this share of what is left. With 1 it asks
+        only before a decision that may cost more than is left.
 
     Returns
     -------
     dict of str to value
-        ``display`` and ``ask_above`` as they are now.
+        The current ``display`` and ``ask_above``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Options of requests as cells write them: their arguments, and what their texts mean."""
+"""Options of requests on a magic's line: their arguments, and the values of their texts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read(options: Options, line: Any, names: Names) -> dict[str, Any]:
     Raises
     ------
     RequestError
-        For a text that does not mean what its option takes.
+        For a text that its option does not accept.
     """
     return {option.name: _value(option, line, names) for option in options if option.help}
 
@@ -76,7 +76,7 @@ def _percent(text: str, option: str, names: Names) -> float:
 
 
 def _parts(text: str, option: str, names: Names) -> Any:
-    """Return an amount, or one for each part of an explanation."""
+    """Return an amount, or a dict with one for each part of an explanation."""
     if "=" not in text:
         return read_amount(text, option, names)
     found = [(part, read_amount(rho, option, names)) for part, rho in _named(text)]

@@ -1,4 +1,4 @@
-"""The magics themselves: parse, do, show."""
+"""The magics: parse, run, show."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _NO_TABLE = re.compile(r"unknown table '(\w+)'")
 
 
 def _taking(magic: Callable[..., Any], *options: Any) -> Callable[..., Any]:
-    """Add options, which the help lists in this order."""
+    """Add options to a magic, in the order in which its help lists them."""
     for option in reversed(options):
         magic = option(magic)
     return magic
@@ -72,14 +72,14 @@ def _spelled(magic: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _elsewhere(what: str, sessions: Mapping[str, Session]) -> str:
-    """Return how to ask another open session, where that has the table that this one lacks; else ''."""
+    """Return a hint to another open session that has the unknown table; '' if none has."""
     table = _NO_TABLE.fullmatch(what)
     names = [name for name, one in sessions.items() if table and table[1] in one._backend.tables]
     return f"Add --on {names[0]}." if names else ""
 
 
 def _showing(magic: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options on what becomes of a result."""
+    """Add the options for keeping and showing a result."""
     return _taking(
         magic,
         argument("-o", "--out", metavar="NAME", help="variable for the result"),
@@ -128,7 +128,7 @@ class Dpnb(Magics):
         self.shell: Any
         self.sessions: dict[str, Session] = {}
         self.spent: dict[str, dict[str, str]] = {}
-        """What was spent from ledgers opened before, in words: by the session's name, then by ledger."""
+        """What was spent from earlier ledgers, in words, by session name and then by ledger."""
 
     @property
     def _namespace(self) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class Dpnb(Magics):
         print(f"{STAMPS[status.stamp]} {text}".lstrip())  # noqa: T201
 
     def _note_spent(self, name: str, before: Session | None) -> None:
-        """Note what was spent from the session that another one of this name replaces."""
+        """Note what was spent in a session that a new one of the same name replaces."""
         known = self.spent.setdefault(name, {})
         if before is not None and before.budget.spent != NONE:
             old = before.budget
@@ -250,7 +250,7 @@ class Dpnb(Magics):
         made = real.rehearse(rows, seed)
         if options.name is not None:
             self.shell.user_ns[name] = made
-        # cells without --on go on to ask the session that they asked before: the last one
+        # put the new session first: cells without --on use the last one, as before
         others = {key: one for key, one in self.sessions.items() if key != name}
         self.sessions = {name: made, **(others or {own: real})}
         status = made.budget
@@ -371,7 +371,7 @@ class Dpnb(Magics):
             return question
         if not (options.yes and options.anyway):
             price = session.price(question, **given)
-            # before the reader is asked, and so not once more by explain
+            # check before the user is asked; explain(anyway=True) does not check again
             if not options.anyway:
                 price.check_default()
             if not options.yes:
@@ -474,7 +474,7 @@ class Dpnb(Magics):
     def _spend(
         self, ask: Callable[..., Any], name: str | None, options: Any, cell: str | None
     ) -> Any:
-        """Ask, with progress; bind the result and return what the cell shows."""
+        """Run a request with progress, bind its result, and return what the cell shows."""
         return self._told(_waited(ask), name, options, cell)
 
     def _told(self, found: Any, name: str | None, options: Any, cell: str | None) -> Any:
@@ -487,7 +487,7 @@ class Dpnb(Magics):
         return found if cell is None else self._show(found, mode)
 
     def _origin(self, question: Any, name: str | None) -> Session:
-        """Return the session that a question came from, unless another one is named."""
+        """Return the named session, or else the one that a question came from."""
         if name is None:
             held = [*self.sessions.values(), *self._namespace.values()]
             found = {
@@ -505,9 +505,9 @@ class Dpnb(Magics):
         return self._session(name)
 
     def _show(self, answer: Any, mode: str) -> Any:
-        """Return what the cell shows; a live widget is shown here already.
+        """Return what the cell shows; None if a live widget is displayed here.
 
-        Of several answers all but the last one are shown here.
+        Of several answers, all but the last are displayed here.
         """
         from IPython.display import display
 
@@ -521,7 +521,7 @@ class Dpnb(Magics):
         if not is_live(mode):
             return answer
         display_result(answer, "widget")
-        # ``_`` and ``Out`` still hold the answer
+        # ``_`` and ``Out`` get the answer all the same
         self.shell.displayhook.update_user_ns(answer)
         return None
 
@@ -597,7 +597,7 @@ class Dpnb(Magics):
 
 
 def _waited(ask: Callable[..., Any]) -> Any:
-    """Ask, with progress."""
+    """Run a request with progress."""
     progress = Progress()
     try:
         return ask(progress=progress)
@@ -606,7 +606,7 @@ def _waited(ask: Callable[..., Any]) -> Any:
 
 
 def _variable(name: str | None, options: Any) -> str | None:
-    """Return the variable for the result, from ``name <<`` or ``-o name``; None for none."""
+    """Return the variable for the result, from ``name <<`` or ``-o name``; None if not given."""
     name = name or options.out
     return None if name is None else _identifier(name)
 

@@ -26,10 +26,10 @@ _WORDS = (
 def candidates(
     before: str, sessions: dict[str, Session], names: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """Return the words that can stand at the end of ``before``, a cell up to the cursor.
+    """Return the words that may follow at the end of ``before``, a cell up to the cursor.
 
     Inside quotes these are whole category values; elsewhere options, tables, columns, SQL words. In
-    an explanation: the names of answers, and inside quotes the groups of the one named.
+    an explanation these are the names of answers, and inside quotes the groups of the named answer.
     """
     schemas = {
         name: table.schema
@@ -76,7 +76,7 @@ def _explain_candidates(
 
 
 def _values(body: str, schemas: Iterable[Schema]) -> list[str]:
-    """Return the values of the column named last before the open quote; of all columns else."""
+    """Return the values of the column named last before the open quote, else of all columns."""
     kinds = {
         name: kind
         for schema in schemas

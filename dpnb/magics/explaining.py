@@ -1,4 +1,4 @@
-"""What ``%%dpexplain`` reads in its body: a question about an answer."""
+"""The body of ``%%dpexplain``: a question about an answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def read_question(
 ) -> Question:
     """Return the question that a cell asks about the answer called ``name``.
 
-    ``name`` may also be that of a question; the body is empty then.
+    ``name`` may also name a question; the body must then be empty.
     """
     held = names.get(name)
     body = (body or "").strip()

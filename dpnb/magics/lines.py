@@ -1,4 +1,4 @@
-"""What the magics share: reading options, finding sessions, asking before spending, progress."""
+"""Code shared by the magics: options, sessions, confirmation before spending, progress."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BINDING = re.compile(r"\s*([^\W\d]\w*)\s*<<(.*)", re.DOTALL)
 _MARK = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;", re.DOTALL)
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _OWNERS = ("rho", "epsilon", "delta", "key_delta", "ledger", "anchor", "new_anchor", "new_version")
-"""Options of %dpopen that only the owner of the data decides."""
+"""Options of %dpopen that only the owner of the data may set."""
 _UNKNOWN = re.compile(r"unrecognized arguments: (--[\w-]+).*", re.DOTALL)
 _ASSIGNED = re.compile(r"unrecognized arguments: (\w+)=(\S+).*", re.DOTALL)
 _NEEDED = re.compile(r"the following arguments are required: (\w+)")
@@ -38,7 +38,7 @@ _HOW = {
     "source": "Name what to open: %dpopen adult --epsilon 3 --delta 1e-6.",
     "column": "Name the column: %dpdiscover city.",
 }
-"""How a magic's first argument is given, by its name."""
+"""Hint for a missing first argument, by its name."""
 _SELECT = re.compile(r"\b(select|with)\b", re.IGNORECASE)
 
 
@@ -65,7 +65,7 @@ def read_options(magic: Callable[..., Any], line: str) -> Any:
 
 
 def _unquoted(options: Any) -> Any:
-    """Return options without the quotes that IPython keeps around what holds blanks."""
+    """Return options without the quotes that IPython keeps around values with blanks."""
     for name, value in vars(options).items():
         if isinstance(value, str) and _QUOTED.fullmatch(value):
             setattr(options, name, value[1:-1])
@@ -78,7 +78,7 @@ def options_of(magic: Any) -> list[str]:
 
 
 def _meant(magic: Any, problem: str) -> str | None:
-    """Return what a mistyped option was meant to be, if that is clear."""
+    """Return a hint for a mistyped option or a missing argument; None if nothing is clear."""
     needed = _NEEDED.fullmatch(problem)
     if needed:
         return _HOW.get(needed[1])
@@ -105,7 +105,7 @@ def split_statement(line: str, cell: str | None) -> tuple[str, str]:
 
 
 def split_statements(text: str) -> list[str]:
-    """Return the statements of a cell, which ``;`` sets apart outside quotes."""
+    """Return the statements of a cell, separated by ``;`` outside quotes."""
     found, start = [], 0
     for mark in _MARK.finditer(text):
         if mark[0] == ";":
@@ -116,7 +116,7 @@ def split_statements(text: str) -> list[str]:
 
 
 def read_number(text: str, option: str) -> float:
-    """Return the number that an option holds."""
+    """Return the value of an option as a number."""
     try:
         return float(text)
     except ValueError:
@@ -126,7 +126,7 @@ def read_number(text: str, option: str) -> float:
 
 
 def read_whole(text: str, option: str) -> int:
-    """Return the whole number that an option holds."""
+    """Return the value of an option as a whole number."""
     number = read_number(text, option)
     if not number.is_integer():
         raise RequestError(f"{option} {given(text)} is not a whole number", f"Write {option} 3.")
@@ -134,12 +134,12 @@ def read_whole(text: str, option: str) -> int:
 
 
 def listed(text: str) -> list[str]:
-    """Return the names or numbers of a text, divided by commas."""
+    """Return the names or numbers in a text, separated by commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def read_amount(text: str | None, option: str, names: Mapping[str, Any]) -> Any:
-    """Return an amount as it was written, or the value of the variable that ``:name`` names."""
+    """Return an amount as written, or the value of the variable in ``:name``."""
     if text is None or not text.startswith(":"):
         return text
     if text[1:] not in names:
@@ -170,7 +170,7 @@ def find_session(
 
 
 def name_of(session: Session, opened: Mapping[str, Session], namespace: Mapping[str, Any]) -> str:
-    """Return the name under which a session was opened, else that of its variable."""
+    """Return the name under which a session was opened, or else its variable."""
     known = [*opened.items(), *((k, v) for k, v in namespace.items() if k[:1] != "_")]
     return next((name for name, found in known if found is session), "session")
 
@@ -178,7 +178,7 @@ def name_of(session: Session, opened: Mapping[str, Session], namespace: Mapping[
 def open_session(
     source: str, options: Any, namespace: Mapping[str, Any]
 ) -> tuple[str, Session, bool]:
-    """Open what ``%dpopen`` names; returns its name, the session, and whether it is new."""
+    """Open the source of ``%dpopen``; return its name, the session, and whether it is new."""
     if "://" in source:
         return open_service(source, options)
     held = namespace.get(source)
@@ -232,9 +232,9 @@ def open_session(
 def open_table(
     table: Table, budget: Budget | None, declared: Mapping[str, Any], options: Any
 ) -> tuple[str, Session]:
-    """Open a session on a table as its file declares it: views, policy, analysts; return its name, too.
+    """Open a session on a table with its declared views, policy and analysts; return its name, too.
 
-    Where there are several analysts, ``--as`` names the one who asks.
+    If there are several analysts, ``--as`` names the one who asks.
     """
     analysts = read_analysts(declared.get("analysts"), {}) or None
     policy = read_policy(declared.get("policy"))
@@ -262,13 +262,13 @@ def open_table(
     except RequestError:
         curator.close()
         raise
-    # nobody else holds the curator
+    # nobody else has the curator, so closing the session closes it
     session._backend = replace(cast("LocalBackend", session._backend), owned=True)
     return table.name if known.policy is None else options.name, session
 
 
 def is_new(ledger: str | None) -> bool:
-    """Return whether a ledger has no budget of its own yet; one in a database may have."""
+    """Return whether a ledger has no budget yet; False for a database, which may have one."""
     if ledger is None or "://" in ledger:
         return ledger is None
     # a session that could not be opened leaves an empty file
@@ -276,7 +276,7 @@ def is_new(ledger: str | None) -> bool:
 
 
 def _check_analyst(name: str | None, analysts: Sequence[str]) -> None:
-    """Refuse to open a table of several analysts without the name of one of them."""
+    """Refuse to open a table with several analysts without the name of one of them."""
     if not analysts:
         raise RequestError(
             "this table has no analysts yet",
@@ -292,7 +292,7 @@ def _check_analyst(name: str | None, analysts: Sequence[str]) -> None:
 
 
 def open_service(url: str, options: Any) -> tuple[str, Session, bool]:
-    """Open a session on a service; its budget and its ledger are the service's."""
+    """Open a session on a service, which has its own budget and ledger."""
     from dpnb.server.client import connect
 
     for name in _OWNERS:
@@ -306,7 +306,7 @@ def open_service(url: str, options: Any) -> tuple[str, Session, bool]:
 
 
 def refuse_tokens(line: str) -> None:
-    """Refuse a token in a cell, without repeating it: notebooks are saved and passed on."""
+    """Refuse a token in a cell, without repeating it: notebooks are saved and shared."""
     from dpnb.server.tokens import TOKEN
 
     if TOKEN.search(line) or re.search(r"(^|\s)--?token", line):
@@ -320,7 +320,7 @@ def refuse_tokens(line: str) -> None:
 def confirm(
     price: Price | ExplanationPrice | DecisionPrice | DiscoveryPrice, ask_above: float
 ) -> None:
-    """Ask before spending more than a share of what is left; refuse where no user can answer."""
+    """Ask before spending more than a share of what is left; refuse if no user can answer."""
     share = price.share()
     if share <= ask_above or not price.affordable:
         return
@@ -330,7 +330,7 @@ def confirm(
         "Add --yes to the cell.",
     )
     if isinstance(price, DecisionPrice):
-        # it ends as soon as it is sure enough, or cannot pay for one more step
+        # a decision ends as soon as it is sure enough, or cannot pay for another step
         what, hint = _at_most(price, cost, share), "Add --yes, or --most with a smaller amount."
     try:
         reply = input(f"{what} Go on? [y/N] ")
@@ -350,7 +350,7 @@ def _at_most(price: DecisionPrice, cost: str, share: float) -> str:
 
 
 class Progress:
-    """Elapsed time on anything over a second; gone when the answer is there."""
+    """Elapsed time of requests that take over a second; removed when the answer is there."""
 
     def __init__(self) -> None:
         self.shown = False
@@ -364,7 +364,7 @@ class Progress:
         self.shown = True
 
     def clear(self) -> None:
-        """Take the last time away."""
+        """Remove the elapsed time."""
         from IPython.display import clear_output
 
         if self.shown:

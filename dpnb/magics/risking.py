@@ -1,4 +1,4 @@
-"""What ``%%dprisk`` reads and opens."""
+"""The curator and the picker of ``%%dprisk``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def find_curator(
     name: str | None, opened: Mapping[str, Session], namespace: Mapping[str, Any]
 ) -> Curator:
-    """Return the curator that ``--on`` names, or that of a session whose holder owns the data."""
+    """Return the curator that ``--on`` names, or the curator of a session of the data's owner."""
     held = None if name is None or name in opened else namespace.get(name)
     if isinstance(held, Curator):
         return held
@@ -32,7 +32,7 @@ def find_curator(
 
 
 def _hint(session: Session, namespace: Mapping[str, Any]) -> str:
-    """Return how the owner gets there from a session that is not the owner's."""
+    """Return what the owner can do if the session is not the owner's."""
     if not isinstance(session._backend, LocalBackend):
         return "Open the table in this notebook: %dpopen people.toml."
     known = [k for k, v in namespace.items() if isinstance(v, Curator) and k[:1] != "_"]
@@ -42,7 +42,7 @@ def _hint(session: Session, namespace: Mapping[str, Any]) -> str:
 
 
 def open_picker(curator: Curator, statement: str, options: Any, params: Any) -> RiskPicker:
-    """Look at whom an answer would expose."""
+    """Return a picker for the risk of a statement."""
     tau = None if options.tau is None else read_number(options.tau, "--tau")
     guesses = None if options.guesses is None else read_number(options.guesses, "--guesses")
     candidates = None if options.candidates is None else listed(options.candidates)

@@ -1,4 +1,4 @@
-"""Slips in a cell that IPython sees before any magic does: a mistyped name, an empty body."""
+"""Slips in a cell that no magic gets to see: a mistyped name, an empty body."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpnb.errors import RequestError, closest
 _CALL = re.compile(
     r"\s*(?:[\w, ]+=\s*)?get_ipython\(\)\.run_(line|cell)_magic\('([^']+)', (.*)\)\s*"
 )
-"""What IPython makes of a magic: its kind, its name, its line and its body."""
+"""The call that IPython makes of a magic: its kind, name, line and body."""
 _EMPTY = re.compile(r".*, '(?:\\n)*'")
 """A line, and a body without text."""
 _STATEMENT = "Write SELECT ... FROM a table on the next line."
@@ -23,7 +23,7 @@ _BODIES = {
 def slips(magics: Any) -> Callable[[list[str]], list[str]]:
     """Return a transformer for ``InteractiveShell.input_transformers_post`` that refuses slips.
 
-    It changes nothing: a cell without a slip goes on as it is.
+    A cell without a slip is not changed.
     """
 
     def refuse_slips(lines: list[str]) -> list[str]:

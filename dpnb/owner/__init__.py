@@ -1,1 +1,1 @@
-"""What only the owner of the data may see and change."""
+"""The part that only the owner of the data may see and change."""

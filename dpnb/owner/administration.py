@@ -1,4 +1,4 @@
-"""What the owner changes: analysts, views, limits, grants. Each change is one entry of the ledger."""
+"""The owner's changes: analysts, views, limits, grants. Each change is one entry of the ledger."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpnb.schema.table import Table
 from dpnb.views.histogram import Histogram, Strategy, histogram
 
 EACH = "attributes"
-"""Asks for one view over each column that can have one."""
+"""Stands for one view over each column that can have one."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -39,12 +39,12 @@ class Administration:
         return _entry(Analyst(str(name), given))
 
     def register(self, analysts: Mapping[str, int | Sequence[int]]) -> None:
-        """Register those of several analysts who are not known yet.
+        """Register those analysts who are not registered yet.
 
         Raises
         ------
         RequestError
-            When a known one has other privileges.
+            When a registered one has other privileges.
         """
         if not isinstance(analysts, Mapping):
             raise RequestError(
@@ -55,7 +55,7 @@ class Administration:
 
     def _register(self, name: str, given: tuple[int, ...]) -> None:
         def decide() -> dict[str, Any] | None:
-            # another process may have been first
+            # another process may have registered the analyst first
             known = self.runner.store.provenance.analysts.get(name)
             if known is None:
                 return self._registration(name, given)
@@ -70,7 +70,7 @@ class Administration:
             self.runner.store.write(decide)
 
     def enable(self, name: str, active: bool) -> None:
-        """Disable an analyst, or enable her again; what she has learned is kept."""
+        """Disable an analyst, or enable one again; the account keeps its charges."""
 
         def decide() -> dict[str, Any] | None:
             found = self._analyst(name)
@@ -83,7 +83,7 @@ class Administration:
         self.runner.store.write(decide)
 
     def set_privilege(self, name: str, privilege: object) -> None:
-        """Give an analyst another privilege in place of her first one; see ``Curator.set_privilege``."""
+        """Replace an analyst's first privilege; see ``Curator.set_privilege``."""
 
         def decide() -> dict[str, Any] | None:
             table, known = self.runner.store.provenance, self._analyst(name)
@@ -96,7 +96,7 @@ class Administration:
     # the policy
 
     def set_expansion(self, expansion: Amount) -> None:
-        """Make each limit that follows from a privilege so many times larger; see ``Curator``."""
+        """Set how many times larger limits from privileges are; see ``Curator.set_expansion``."""
 
         def decide() -> dict[str, Any] | None:
             table = self.runner.store.provenance
@@ -108,7 +108,7 @@ class Administration:
         self.runner.store.write(decide)
 
     def set_reserve(self, reserve: Amount) -> None:
-        """Keep a larger share of each analyst's limit for her; see ``Curator.set_reserve``."""
+        """Reserve a larger share of each analyst's limit; see ``Curator.set_reserve``."""
 
         def decide() -> dict[str, Any] | None:
             table = self.runner.store.provenance
@@ -125,7 +125,7 @@ class Administration:
         self.runner.store.write(decide)
 
     def link(self, one: str, other: str) -> None:
-        """Note that two analysts may put their answers together; see ``Curator.link``."""
+        """Note that two analysts may share their answers; see ``Curator.link``."""
 
         def decide() -> dict[str, Any] | None:
             table, pair = self.runner.store.provenance, (check_name(one), check_name(other))
@@ -148,7 +148,7 @@ class Administration:
         return analysts[name]
 
     def _level(self, rho: object, epsilon: object) -> PrivacyLoss:
-        """Return a limit from its amount, 0 included."""
+        """Return a limit from its amount; 0 is allowed."""
         budget = self.runner.store.accountant.budget
         if (rho is None) == (epsilon is None):
             raise RequestError(
@@ -165,7 +165,7 @@ class Administration:
         return budget.within(amount(epsilon, "epsilon"))
 
     def limit(self, scope: str, name: str | None, rho: object, epsilon: object) -> None:
-        """Set the limit of a row, a declared view or the whole; see ``Curator.limit``."""
+        """Set the limit of an account, a declared view or the whole; see ``Curator.limit``."""
         loss = self._level(rho, epsilon)
 
         def decide() -> dict[str, Any]:
@@ -199,7 +199,7 @@ class Administration:
     def limit_columns(
         self, columns: object, table: str | None, analyst: str | None, rho: object, epsilon: object
     ) -> None:
-        """Set the limit of what is told of some columns together; see ``Curator.limit``."""
+        """Set one limit for all releases that read some columns; see ``Curator.limit``."""
         loss = self._level(rho, epsilon)
         chosen = _table(table, self.runner.own)
         schema = self.runner.own[chosen].schema
@@ -228,7 +228,7 @@ class Administration:
         self.runner.store.write(decide)
 
     def grant(self, giver: str, receiver: str, rho: object, epsilon: object, until: object) -> None:
-        """Let one analyst learn at another one's expense; see ``Curator.grant``."""
+        """Let one analyst spend from another's limit; see ``Curator.grant``."""
         loss, moment = self._level(rho, epsilon), read_time(until)
 
         def decide() -> dict[str, Any]:
@@ -253,7 +253,7 @@ class Administration:
         self.runner.store.write(decide)
 
     def withdraw_grant(self, giver: str, receiver: str) -> None:
-        """End what one analyst has granted to another; see ``Curator.withdraw_grant``."""
+        """End one analyst's grants to another; see ``Curator.withdraw_grant``."""
 
         def decide() -> dict[str, Any]:
             now = self.runner.store.now()
@@ -279,7 +279,7 @@ class Administration:
         name: str | None,
         strategy: Strategy | None,
     ) -> Histogram:
-        """Declare a view, whose bins are still to be counted; see ``Curator.add_view``."""
+        """Declare a view, whose bins are counted later; see ``Curator.add_view``."""
         chosen = _table(table, self.runner.own)
         version = self.runner.store.version(chosen)
         made = histogram(
@@ -316,7 +316,7 @@ class Administration:
         return read_view(made.name, content, version, self.runner.own[chosen].schema)
 
     def add_views(self, views: Sequence[Mapping[str, Any]]) -> None:
-        """Declare several views, as :func:`read_views` returns them, and count all bins at once."""
+        """Declare several views, as returned by :func:`read_views`, and count all bins at once."""
         for view in views:
             self.add_view(**view)
         self.runner.declared.build(
@@ -329,7 +329,7 @@ class Administration:
 
 
 def _entry(analyst: Analyst) -> dict[str, Any]:
-    """Return the ledger's entry of an analyst as she is from now on."""
+    """Return the ledger's entry for an analyst's new state."""
     return {
         "kind": "analyst", "name": analyst.name, "privileges": list(analyst.privileges),
         "active": analyst.active,
@@ -342,13 +342,13 @@ def read_views(views: object, tables: Mapping[str, Table]) -> list[dict[str, Any
     Parameters
     ----------
     views : 'attributes' or sequence
-        One for each column that can have one; or columns, lists of columns, and mappings with
-        columns, table, bins and name.
+        'attributes' for one view over each column that can have one; or columns, lists of columns,
+        and mappings with columns, table, bins and name.
 
     Raises
     ------
     RequestError, SchemaError
-        For what no table can have; nothing was written.
+        For views that no table can have; nothing was written.
     """
     if isinstance(views, str):
         if views != EACH:
@@ -403,6 +403,6 @@ def _fits(table: Table, column: str) -> bool:
 
 
 def _unknown(name: object, rows: Collection[str]) -> RequestError:
-    """Return the refusal of a name that is no row's; several analysts have rows."""
+    """Return the refusal of an unknown account; the hint depends on whether there are any."""
     hint = nearest(str(name), list(rows)) if rows else "Open the curator with analysts={...}."
     return RequestError(f"there is no analyst {given(name)}", hint)

@@ -1,8 +1,8 @@
 """Claims that an owner protects: answers that would nearly settle one are withheld.
 
-Xiao and Xiong, section 5 (docs/methods/bayes.md, definition 19). A policy tool, no guarantee of
-privacy: it is decided from what the analyst holds already, so a refusal tells them nothing new, and the
-first answer that bears on a claim is never withheld.
+Xiao and Xiong, section 5 (docs/methods/bayes.md, definition 19). This is a policy tool, not a
+guarantee of privacy. Refusals depend only on what the analyst has already received, so they reveal
+nothing new, and the first answer that bears on a claim is never withheld.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OPERATORS = (">", "<")
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """That one count, sum or mean lies above or below a number.
+    """The claim that one count, sum or mean lies above or below a number.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Claim:
     value : float
         In units of the aggregate.
     probability : float
-        From where on answers that make the claim surer are withheld.
+        Answers that would make the claim more probable than this are withheld.
     """
 
     name: str
@@ -69,8 +69,8 @@ def read_claim(
     Raises
     ------
     RequestError
-        For a statement with GROUP BY or without exactly one aggregate, another operator, and numbers
-        that make no sense.
+        For a statement with GROUP BY or without exactly one aggregate, for another operator, and
+        for unusable numbers.
     """
     if query.keys or query.derived or len(query.aggregates) != 1 or query.having is not None:
         raise RequestError(
@@ -108,7 +108,7 @@ def read_claim(
 
 
 def check_room(claim: Claim) -> None:
-    """Refuse a claim that takes too many cells to be computed.
+    """Refuse a claim on too many bins for its probability to be computed.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def guard(
     views: Mapping[str, View],
     levels: Mapping[str, Fraction],
 ) -> None:
-    """Refuse an analyst's views at levels that would nearly settle a claim of the owner's.
+    """Refuse an analyst's views at levels that would nearly settle one of the owner's claims.
 
     Raises
     ------
@@ -148,9 +148,10 @@ def guard(
 
 
 def guard_response(store: Store, table: str) -> None:
-    """Refuse randomised response about a table of which the owner protects a claim.
+    """Refuse randomised response about a table for which the owner protects a claim.
 
-    It tells whether conditions hold, perhaps nearly for sure, and no estimate that could be weighed.
+    A response says whether conditions hold, perhaps nearly for sure, but gives no estimate to
+    weigh.
 
     Raises
     ------
@@ -170,10 +171,10 @@ def check(
     bought: Sequence[Held],
     version: int,
 ) -> None:
-    """Refuse releases that would make a protected claim too sure.
+    """Refuse releases that would make a protected claim too probable.
 
-    The claim's probability is taken at the estimate from what is held, with the distribution of noise that the
-    planned releases would leave.
+    The claim's probability is computed at the estimate from the analyst's releases so far, with the
+    noise distribution after the planned releases.
 
     Raises
     ------
@@ -195,7 +196,7 @@ def _settles(claim: Claim, held: Sequence[Held], bought: Sequence[Held], version
         (part,) = parts_of(claim.query, version)
         Evidence((), part.views)
     except (KeyError, TypeError, ValueError, RequestError):
-        # it was about another schema, which has other columns
+        # the claim is about an earlier schema with other columns
         return False
     shift = centre(part, claim.query.aggregates[0])[0] if part.function == "AVG" else 0.0
     weights = [1.0] if len(part.parts) == 1 else [1.0, shift - claim.value]

@@ -1,4 +1,4 @@
-"""What only the owner of the data may see and change: the part of a curator that analysts never reach."""
+"""The part of a curator that only the owner may see and change, and analysts never reach."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Ownership:
             return status(self._runner.store)
 
     def double_cap(self) -> BudgetStatus:
-        """Go on to the next of the caps that ``Budget(doubling=True)`` declared. Nothing is charged.
+        """Move to the next of the caps that ``Budget(doubling=True)`` declared; charges nothing.
 
         Returns
         -------
@@ -67,13 +67,15 @@ class Ownership:
         name : str
             Letters, digits and . _ @ + -, at most 64.
         privilege : int or sequence of int
-            From 1 to the policy's ``top``. Several privileges give several accounts, each with a limit; all of them together
-            are bounded by the largest of these limits. ``coalition(name)`` is what the analyst has learned in all of them.
+            From 1 to the policy's ``top``. Several privileges give several accounts, each with a
+            limit; the largest of these limits bounds all of them together. ``coalition(name)`` is
+            their joint privacy loss.
 
         Raises
         ------
         RequestError
-            For a name that is taken or unusable, a privilege out of range, and with ``rows="sum"`` once anything was charged.
+            For a name that is taken or unusable, for a privilege out of range, and with
+            ``rows="sum"`` once anything was charged.
 
         Examples
         --------
@@ -84,7 +86,7 @@ class Ownership:
         self._administer(partial(self._owner.add_analyst, name, privilege))
 
     def register(self, analysts: Mapping[str, int | Sequence[int]]) -> None:
-        """Register those of several analysts who are not registered yet.
+        """Register those analysts who are not registered yet.
 
         Parameters
         ----------
@@ -134,7 +136,7 @@ class Ownership:
         Raises
         ------
         RequestError
-            For an unknown analyst, and if what would be reserved again is no longer left.
+            For an unknown analyst, and if the analyst's reserve no longer fits into the budget.
 
         Examples
         --------
@@ -146,10 +148,11 @@ class Ownership:
     def set_privilege(self, name: str, privilege: int) -> None:
         """Give an analyst another privilege from now on.
 
-        The analyst's limit follows from the privilege: it may rise, within the budget of all together. If the analyst has
-        spent more than a lower limit, everything further is refused. Nobody else's limit changes, except with ``rows="sum"``,
-        where this is possible before the first charge only. A limit that was set with :meth:`limit` stays. The change is a
-        dated entry of the ledger.
+        The analyst's limit follows from the privilege: it may rise, within the budget of all
+        together. An analyst who has spent more than a lower limit is refused everything further.
+        Nobody else's limit changes, except with ``rows="sum"``, where a change is possible only
+        before the first charge. A limit that was set with :meth:`limit` stays. The ledger records
+        the change with its date.
 
         Parameters
         ----------
@@ -161,8 +164,9 @@ class Ownership:
         Raises
         ------
         RequestError
-            For an unknown analyst, a privilege out of range or in use by another account of the analyst, with ``rows="sum"``
-            once anything was charged, and if more would be reserved than is left.
+            For an unknown analyst, a privilege out of range or in use by another account of the
+            analyst, with ``rows="sum"`` once anything was charged, and if more would be reserved
+            than is left.
 
         Examples
         --------
@@ -173,9 +177,10 @@ class Ownership:
     def set_expansion(self, expansion: Amount) -> None:
         """Set how many times larger the limits are than the privileges say.
 
-        A larger expansion raises what each analyst may learn alone, at most to the budget of all together, which stays. With
-        a smaller one, an analyst who has spent more than the new limit is refused everything further. A limit that was set
-        with :meth:`limit` stays. The change is a dated entry of the ledger.
+        A larger expansion raises what each analyst may spend alone, up to the budget of all
+        together, which stays. With a smaller one, an analyst who has spent more than the new limit
+        is refused everything further. A limit that was set with :meth:`limit` stays. The ledger
+        records the change with its date.
 
         Parameters
         ----------
@@ -196,13 +201,14 @@ class Ownership:
     def set_reserve(self, reserve: Amount) -> None:
         """Reserve a larger share of each analyst's limit.
 
-        What others ask for is refused if it would take this share, as long as the budget is not lowered. It is a share of the
-        limit that the analyst has at the time, and can be raised but not lowered. The change is a dated entry of the ledger.
+        A request of others is refused if it would use this share, as long as the budget is not
+        lowered. It is a share of the analyst's current limit, and can be raised but not lowered.
+        The ledger records the change with its date.
 
         Parameters
         ----------
         reserve : number
-            From its present value to 1; see ``dpnb.Policy``.
+            From its current value to 1; see ``dpnb.Policy``.
 
         Raises
         ------
@@ -218,20 +224,21 @@ class Ownership:
     def link(self, analyst: str, other: str) -> None:
         """Note that two analysts may share their answers.
 
-        Everybody who is joined by links is one coalition. The limit of a coalition (``Policy(together=...)``) holds for the
-        larger one from now on. A link is not taken away, because they may have shared their answers by then. It is a dated
-        entry of the ledger.
+        All analysts who are joined by links form one coalition. From now on the limit of a
+        coalition (``Policy(together=...)``) holds for the larger one. A link cannot be removed,
+        because the analysts may have shared their answers by then. The ledger records it with its
+        date.
 
         Parameters
         ----------
         analyst, other : str
-            They need not be registered: anybody can pass answers on.
+            Names; they need not be registered, as anybody can pass answers on.
 
         Raises
         ------
         RequestError
-            If more was already released to them together than a coalition may receive, if the coalition would be too large, and if
-            coalitions have no limit.
+            If more was already released to the coalition than its limit, if it would be too large,
+            and if coalitions have no limit.
 
         Examples
         --------
@@ -255,20 +262,23 @@ class Ownership:
     ) -> None:
         """Set the limit of an analyst, of columns, of a declared view, or of all together.
 
-        The limit of a column bounds what is released from all statements that read it, in any spelling: in groups,
-        conditions, arguments, explanations, decisions and discoveries. It is counted like the budget: disjoint groups share
-        it, refinements pay the increase, and repeated questions are free.
+        The limit of a column bounds what is released from all statements that read it, however they
+        are written: in groups, conditions, arguments, explanations, decisions and discoveries. It
+        is counted like the budget: disjoint groups share it, refinements pay the increase, and
+        repeated questions are free.
 
-        A limit below what is spent is allowed: everything further is refused. Analysts keep their limits if the budget of all
-        together is raised; that is a new promise, which the ledger records.
+        A limit may be lower than what is spent: then everything further is refused. Analysts keep
+        their limits if the budget of all together is raised; that is a new promise, which the
+        ledger records.
 
         Parameters
         ----------
         analyst : str, optional
-            A name, or ``'name#privilege'``. With a column: for whom the limit is; by default for all together.
+            A name, or ``'name#privilege'``. With a column: whose limit it is; by default that of
+            all together.
         view : str, optional
-            Name of a declared view. The limit bounds this view, and no other statement about its columns. Without analyst,
-            view and column: the budget of all together.
+            Name of a declared view. The limit bounds this view, and no other statement about its
+            columns. Without analyst, view and column, this sets the budget of all together.
         column : str or sequence of str, optional
             One column, or several that share one limit.
         table : str, optional
@@ -321,10 +331,10 @@ class Ownership:
         epsilon: object = None,
         until: object = None,
     ) -> None:
-        """Let one analyst ask at the expense of another, once the first one's own limit is used up.
+        """Let one analyst spend from another's limit, once the analyst's own limit is used up.
 
-        What the receiver learns counts against the giver's limit. The receiver's guarantee becomes the receiver's own
-        limit plus the grant. :meth:`withdraw_grant` ends it.
+        What the receiver spends under the grant counts against the giver's limit. The receiver's
+        guarantee becomes the receiver's own limit plus the grant. :meth:`withdraw_grant` ends it.
 
         Parameters
         ----------
@@ -347,10 +357,10 @@ class Ownership:
         self._administer(partial(self._owner.grant, giver, receiver, rho, epsilon, until))
 
     def withdraw_grant(self, giver: str, receiver: str) -> None:
-        """End what one analyst has granted to another.
+        """End one analyst's grants to another.
 
-        What was learned at the giver's expense stays recorded: the receiver knows it, and it counts against the giver's
-        limit. The change is a dated entry of the ledger.
+        What was spent from the giver's limit stays recorded: the receiver has the answers, and they
+        count against the giver's limit. The ledger records the change with its date.
 
         Parameters
         ----------
@@ -378,29 +388,29 @@ class Ownership:
         name: str | None = None,
         strategy: Strategy | None = None,
     ) -> None:
-        """Declare a histogram view: the table is counted once, and many statements are answered from it.
+        """Declare a histogram view: one count of the table answers many statements.
 
-        These are the statements whose conditions and groups consist of the view's bins: counts, and sums and means of columns
-        that have one value in each bin.
+        These are the statements whose conditions and groups consist of the view's bins: counts, and
+        sums and means of columns that have one value in each bin.
 
         Parameters
         ----------
         columns : sequence of str
-            At most 100,000 bins in all.
+            Its columns; at most 100,000 bins in all.
         table : str, optional
-            Needed if there are several.
+            Required if there are several.
         bins : mapping of str to edges or None, optional
-            In place of the declared ones; None for one bin for each value.
+            Edges in place of the declared ones; None for one bin for each value.
         name : str, optional
             By default the columns' names.
         strategy : Strategy, optional
-            What is measured in place of the bins.
+            The queries to measure instead of the bins.
 
         Raises
         ------
         RequestError, SchemaError
-            For undeclared columns, a Real without bins, too many bins, a name that is taken, and with limits for each view
-            once anything was charged.
+            For undeclared columns, a Real without bins, too many bins, a name that is taken, and,
+            with limits for each view, once anything was charged.
 
         Examples
         --------
@@ -426,9 +436,10 @@ class Ownership:
     ) -> None:
         """Withhold answers that would make an analyst surer of a claim than a limit.
 
-        This is decided from what the analyst has received and from the noise of what is asked for, never from the data. It is
-        a policy without a guarantee: a first answer is not withheld, and explanations do not count. Inferences from answers
-        that the analyst has stay free.
+        The decision rests on what the analyst has received and on the noise of the requested
+        answer, never on the data. It is a policy without a guarantee: a first answer is not
+        withheld, and explanations do not count. Inferences from answers that the analyst has stay
+        free.
 
         Parameters
         ----------
@@ -437,13 +448,13 @@ class Ownership:
         operator : {'>', '<'}
             Whether the claim is that the aggregate is above or below ``value``.
         value : float
-            In units of the aggregate.
+            The number to compare with, in units of the aggregate.
         probability : float
             The limit, above 0.5 and below 1.
         params : mapping of str to value
             Values of the parameters ``:name``.
         name : str, optional
-            By default the claim itself. A claim of the same name is replaced.
+            By default the claim itself. It replaces a claim of the same name.
 
         Raises
         ------
@@ -497,7 +508,7 @@ class Ownership:
 
     @property
     def provenance(self) -> Provenance:
-        """What each analyst has learned, and what is left; for the owner."""
+        """The privacy loss of each analyst, and what is left; for the owner."""
         with self._runner.reading():
             return report(
                 self._runner.store,
@@ -506,7 +517,7 @@ class Ownership:
             )
 
     def coalition(self, *analysts: str) -> PrivacyLoss:
-        """Return exactly what analysts have learned if they pool all their answers.
+        """Return the exact joint privacy loss of analysts who pool all their answers.
 
         Parameters
         ----------
@@ -516,7 +527,7 @@ class Ownership:
         Returns
         -------
         PrivacyLoss
-            Of the row with the largest loss (docs/methods/dprovdb.md).
+            The largest loss of any row of the data (docs/methods/dprovdb.md).
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What a runner asks before each charge: whether the owner protects a claim that it would settle."""
+"""The check that a runner makes before each charge: whether it would settle a protected claim."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpnb.releases.runner import Runner
 
 
 def protect(runner: Runner, request: Request[Any, Any], plan: Any, cost: Cost) -> None:
-    """Refuse releases that would all but settle a claim that the owner protects.
+    """Refuse releases that would nearly settle a claim that the owner protects.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""The owner's view of a ledger: who has learned how much of what, what is left, and by which rules.
+"""The owner's view of a ledger: each account's privacy loss, what is left, and the rules.
 
-It rests on charges and on what the owner decided, never on the data.
+It rests on charges and on the owner's decisions, never on the data.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of the provenance table: an analyst, or one privilege of hers.
+    """One account in the provenance table: an analyst, or one privilege of an analyst.
 
     Attributes
     ----------
     limit, remaining : PrivacyLoss
     spent : PrivacyLoss
-        What the row answers for: its own charges and those made under its grants (liability).
+        The account's liability: its own charges and those made under its grants.
     known : PrivacyLoss
-        What was learned through it (knowledge).
+        The loss from everything that was released to it.
     answered : int
         Number of different requests answered.
     """
@@ -54,10 +54,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One view, or one one-off release: its name in words and what all together know of it.
+    """One view, or one one-off release: its name in words and the joint loss of all from it.
 
-    Views on disjoint parts of a table share: columns add up to the total or more.
-    ``kind`` tells declared views, views that a statement made, and one-off releases apart.
+    Views on disjoint parts of a table share charges, so columns add up to the total or more.
+    ``kind`` distinguishes declared views, views from a statement, and one-off releases.
     """
 
     id: str
@@ -69,7 +69,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """One committed request: when, whose row, and what it added to the row and to the whole."""
+    """One committed request: time and account, and what it added to the account and in total."""
 
     time: str
     row: str
@@ -87,24 +87,24 @@ class Provenance(Result):
     columns : tuple of Column
         In order of first charge.
     cells : mapping of (row name, column id) to PrivacyLoss
-        What each row knows of each column; those it knows nothing of are left out.
+        The loss of each account from each column; losses of zero are left out.
     timeline : tuple of Spending
         Oldest first.
     cap, spent, remaining : PrivacyLoss
-        Of all analysts together.
+        For all analysts together.
     privacy : PrivacyDefinition
     delta : float or None
-        At which epsilons are shown.
+        The delta at which epsilons are shown.
     mechanism : {'path', 'additive', 'vanilla'}
     refusals : tuple of Refusal
-        What limits refused to analysts, oldest first; each once, the first 1,000 of each row.
+        Requests that limits refused, oldest first; each once, the first 1,000 of each account.
     rules : tuple of Rule
-        What the owner decided and is in force, oldest first: the policy, privileges that were changed,
+        The owner's current decisions, oldest first: the policy, privileges that were changed,
         limits that were set, grants and protected claims.
     together : callable
-        From rows to what they have learned together, at this moment.
+        Maps accounts to their joint loss at this moment.
     renew : callable or None
-        Returns the provenance table as it is by then; a live view asks it.
+        Returns the current provenance table; a live view calls it.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class Provenance(Result):
     renew: Callable[[], Provenance] | None = field(default=None, repr=False, compare=False)
 
     def coalition(self, *analysts: str) -> PrivacyLoss:
-        """Return exactly what analysts have learned if they pool all their answers.
+        """Return the exact joint privacy loss of analysts who pool all their answers.
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ class Provenance(Result):
         Returns
         -------
         PrivacyLoss
-            Of the row with the largest loss (docs/methods/dprovdb.md).
+            The largest loss of any row of the data (docs/methods/dprovdb.md).
 
         Raises
         ------
@@ -155,10 +155,10 @@ class Provenance(Result):
 
     @property
     def epsilons(self) -> dict[str, float]:
-        """What all together have learned as an epsilon at ``delta``, by the name of the rule.
+        """The joint loss of all as an epsilon at ``delta``, by the name of the rule.
 
-        ``kov``, optimal composition, stands beside ``basic`` where all charges were equal; it holds
-        for charges that were fixed beforehand only. Without a delta or a charge there are none.
+        ``kov``, optimal composition, stands beside ``basic`` if all charges were equal; it is valid
+        only for charges that were fixed beforehand. Empty without a delta or a charge.
         """
         if self.delta is None or self.spent == NONE:
             return {}
@@ -175,30 +175,31 @@ class Provenance(Result):
     def ndcfg(self) -> float | None:
         """How much of what was answered went to the privileged; None before the first answer.
 
-        sum |Q_i| / log2(1/l_i + 1) over sum |Q_i| (DProvDB, section 7): from 1 / log2(1/l + 1) of the
-        lowest privilege to that of the highest.
+        sum |Q_i| / log2(1/l_i + 1) over sum |Q_i| (DProvDB, section 7): between 1 / log2(1/l + 1)
+        for the lowest privilege and for the highest.
         """
         return ndcfg([(row.privilege, row.answered) for row in self.rows])
 
     @property
     def ndcfg_range(self) -> tuple[float, float] | None:
-        """The least and the most that :attr:`ndcfg` can be for these privileges; None without rows."""
+        """The smallest and largest possible :attr:`ndcfg` for these privileges, or None."""
         levels = [row.privilege for row in self.rows]
         return (_weight(min(levels)), _weight(max(levels))) if levels else None
 
     @property
     def ndcfg_even(self) -> float | None:
-        """What :attr:`ndcfg` would be if every row had the same number of answers."""
+        """The value of :attr:`ndcfg` if every account had the same number of answers."""
         return ndcfg([(row.privilege, 1) for row in self.rows])
 
     def to_frame(
         self, *, cells: bool = False, refusals: bool = False, rules: bool = False
     ) -> pd.DataFrame:
-        """Return one line for each row: privilege, limit, spent, known, remaining, answered.
+        """Return one line for each account: privilege, limit, spent, known, remaining, answered.
 
-        With ``cells`` one line for each row and column of which it knows something; with ``refusals``
-        one line for each request that a limit refused: when, whose, what, its cost, which limit; with
-        ``rules`` one line for each of the owner's decisions: since when, its kind, its amount, in words.
+        With ``cells`` one line for each account and column with a loss; with ``refusals`` one line
+        for each request that a limit refused: when, whose, what, its cost, which limit; with
+        ``rules`` one line for each of the owner's decisions: since when, its kind, its amount, in
+        words.
 
         Parameters
         ----------
@@ -324,7 +325,7 @@ def report(
     names : mapping
         Names of declared views by id.
     renew : callable, optional
-        Builds it anew.
+        Builds a current one.
     """
     state, table, now = store.accountant, store.provenance, store.now()
     charges = sorted(state.charges.values(), key=lambda charge: charge.sequence)
@@ -371,7 +372,7 @@ def report(
 
 
 def _together(state: Accountant) -> Callable[[Collection[str]], PrivacyLoss]:
-    """Return what rows have learned together, as of now: without vectors, which later ones change."""
+    """Return a function for the joint loss of accounts as of now; it keeps no vectors."""
     synopses = state.synopses
     kept = {
         key: {level: replace(local, vector=()) for level, local in made.items()}

@@ -1,4 +1,4 @@
-"""What the owner has decided and what is in force of it, in words and with dates. For the owner alone."""
+"""The owner's decisions that are in force, in words and with dates. For the owner alone."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dpnb.privacy.loss import PrivacyLoss, amount_text
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One decision of the owner that is in force, or a grant, in force or not.
+    """One decision of the owner that is in force, or a grant, current or not.
 
     Attributes
     ----------
     time : str
-        UTC; since when.
+        The time of the decision, in UTC.
     kind : {'policy', 'privilege', 'limit', 'grant', 'claim'}
     amount : PrivacyLoss or None
-        Of limits and grants.
+        The amount of a limit or grant.
     text : str
         One sentence.
     """
@@ -33,7 +33,7 @@ class Rule:
 
 
 def rules(table: ProvenanceTable, now: str) -> tuple[Rule, ...]:
-    """Return what the owner of a ledger has decided, oldest first."""
+    """Return the decisions of a ledger's owner, oldest first."""
     found = [*_limits(table), *_grants(table, now), *_claims(table)]
     if table.policy is not None:
         found = [*_policy(table, table.policy), *_privileges(table), *found]
@@ -132,7 +132,7 @@ def _claims(table: ProvenanceTable) -> Iterator[Rule]:
 
 
 def _amount(table: ProvenanceTable, loss: PrivacyLoss) -> str:
-    """Return an amount, with the epsilon that it means where there is a delta."""
+    """Return an amount, with its epsilon if there is a delta."""
     text = f"{table.privacy.parameter} {amount_text(loss.level(table.privacy))}"
     delta = table.budget.noise_delta
     if not table.privacy.counts_rho or delta is None or not loss.rho:

@@ -1,4 +1,4 @@
-"""The most that may ever be spent on one ledger, and how losses are counted against it."""
+"""The most that one ledger may ever spend, and how losses count against it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Budget:
     Parameters
     ----------
     rho : number, optional
-        A cap in zCDP.
+        A cap in zCDP, as rho.
     epsilon, delta : number, optional
         With both, a cap in (epsilon, delta)-DP, turned into the largest rho that respects it. With
         ``epsilon`` alone, a cap in pure DP. ``delta`` beside ``rho`` is used to show epsilons.
@@ -34,9 +34,9 @@ class Budget:
     release_delta : number
         Delta of one release under ``basic``.
     doubling : bool
-        Declares the caps B, 2B, 4B, ... from the start, if you do not know the last one yet:
-        ``Curator.double_cap`` goes on to the next (docs/methods/accounting.md, statement 14). Each
-        is a hard cap while it lasts. In zCDP only.
+        Declares the caps B, 2B, 4B, ... from the start, if you do not know the last one yet.
+        ``Curator.double_cap`` moves to the next (docs/methods/accounting.md, statement 14). Each is
+        a hard cap while it lasts. In zCDP only.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class Budget:
 
     @property
     def noise_delta(self) -> Fraction | None:
-        """The delta at which rho and epsilon are converted: what is not reserved for undeclared values."""
+        """The delta for converting rho and epsilon: the part not reserved for undeclared values."""
         return None if self.delta is None else self.delta - self.key_delta
 
     @property
@@ -154,7 +154,7 @@ class Budget:
         return self.within(self.epsilon)
 
     def within(self, epsilon: Fraction) -> PrivacyLoss:
-        """Return the cap that an epsilon means at the budget's delta and for its accountant.
+        """Return the cap for an epsilon, at the budget's delta and for its accountant.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class Budget:
         Returns
         -------
         PrivacyLoss
-            The largest one that respects it (docs/methods/accounting.md).
+            The largest cap that respects it (docs/methods/accounting.md).
 
         Raises
         ------

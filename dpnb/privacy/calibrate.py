@@ -1,7 +1,8 @@
-"""From privacy levels to noise and from wanted accuracy to privacy levels, in closed form.
+"""From privacy levels to noise, and from target accuracy to privacy levels, in closed form.
 
-A **level** is the privacy parameter of one measure vector: epsilon in a pure session, rho in the others
-(for a basic accountant, the rho of the noise that its epsilon and delta allow). The charge is fixed first and the noise follows from it, rounded up.
+A **level** is the privacy parameter of one measure vector: epsilon in a pure session, rho in the
+others (for a basic accountant, the rho of the noise that its epsilon and delta allow). The charge
+is fixed first, and the noise follows from it, rounded up.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ SUM_SHARE: dict[PrivacyDefinition, Fraction] = {
     ZCDP: Fraction(13, 20), GDP: Fraction(13, 20), BASIC: Fraction(13, 20),
     PURE: Fraction(61, 100),
 }  # fmt: skip
-"""Share of an AVG's level that its centred sum gets; the count gets the rest.
+"""Share of an AVG's level for its centred sum; the count gets the rest.
 
-It minimises the margin of error of the interval averaged over means uniform on the bounds. With half the
-width of the bounds as unit, a mean u has noise of scale (1/s, u^2/(1-s)) in squares for Gaussians
-and (1/s, |u|/(1-s)) for Laplace; the minima lie at s = 0.6515 and 0.608 (flat to 1e-4 around).
+It minimises the margin of error of the confidence interval, averaged over means that are uniform on
+the bounds. With half the width of the bounds as unit, the noise of a mean u has squared scales
+(1/s, u^2/(1-s)) for Gaussians and scales (1/s, |u|/(1-s)) for Laplace; the minima are at s = 0.6515
+and 0.608 (flat to 1e-4 around).
 """
 
 
@@ -75,12 +77,12 @@ def distribution(
 
 
 def safe_scale(level: Fraction, sensitivity: int, privacy: PrivacyDefinition) -> float:
-    """Return the scale of :func:`distribution` rounded up, so that the true loss never exceeds ``level``."""
+    """Return the scale of :func:`distribution` rounded up: the loss never exceeds ``level``."""
     return distribution(level, float(sensitivity), privacy).scale * (1 + 2.0**-48)
 
 
 def sum_quantile(first: NoiseDistribution, second: NoiseDistribution, alpha: float) -> float:
-    """Return t with P(|X + Y| > t) = ``alpha`` for independent noises of one family.
+    """Return t with P(|X + Y| > t) = ``alpha`` for independent noises of the same family.
 
     For Laplace scales a > b: P(|X + Y| > t) = (a^2 e^(-t/a) - b^2 e^(-t/b)) / (a^2 - b^2).
     """
@@ -93,7 +95,7 @@ def sum_quantile(first: NoiseDistribution, second: NoiseDistribution, alpha: flo
 def _laplace_sum_tail(ratio: float, t: float) -> float:
     """Return P(|X + Y| > t) for Laplace scales 1 and ``ratio`` <= 1."""
     if ratio > 1 - 1e-5:
-        # both scales at their mean: the exact limit, within 1e-10 of the formula below
+        # both scales replaced by their mean: the exact limit, within 1e-10 of the formula below
         scale = (1 + ratio) / 2
         return (1 + t / (2 * scale)) * math.exp(-t / scale)
     inner = ratio**2 * math.exp(-t / ratio) if ratio > 0 else 0.0
@@ -114,7 +116,7 @@ def _unit_laplace_sum(ratio: float, alpha: float) -> float:
 def level_for_error(
     error: float, sensitivity: float, alpha: float, privacy: PrivacyDefinition
 ) -> Fraction:
-    """Return the least level at which P(|noise| > ``error``) <= ``alpha``, for COUNT and SUM.
+    """Return the smallest level with P(|noise| > ``error``) <= ``alpha``, for COUNT and SUM.
 
     rho = (z sensitivity / error)^2 / 2, epsilon = ln(1/alpha) sensitivity / error.
     """
@@ -137,11 +139,11 @@ def level_for_mean_error(
 ) -> Fraction:
     """Return the level of an AVG whose margin of error is ``error`` on groups of ``rows`` rows.
 
-    With H = ``half_range``, s = ``share`` of the sum and noise scales at level 1 of H/f(s) for the
-    centred sum and 1/f(1-s) for the count, the interval {m : |S - m C| <= q(m)}, cut to the bounds,
-    has margin of error at most q(H)/C, and C >= rows - q_C whenever the count's own interval holds. Let
-    y = z/sqrt(2 rho) (Gaussian) or 1/epsilon (Laplace): the condition H K y / (rows - d y) = error
-    is linear in y, so y = error rows / (H K + error d).
+    Let H = ``half_range`` and s = ``share`` of the sum, with noise scales at level 1 of H/f(s) for
+    the centred sum and 1/f(1-s) for the count. The confidence interval {m : |S - m C| <= q(m)}, cut
+    to the bounds, has a margin of error of at most q(H)/C, and C >= rows - q_C whenever the count's
+    own confidence interval holds. Let y = z/sqrt(2 rho) (Gaussian) or 1/epsilon (Laplace): the
+    condition H K y / (rows - d y) = error is linear in y, so y = error rows / (H K + error d).
     """
     s = float(share)
     match privacy.noise:
@@ -161,7 +163,7 @@ def level_for_mean_error(
 
 
 def _ceiling(level: Fraction) -> Fraction:
-    """Round up to 12 significant digits, a little above, so that floats stay on the safe side."""
+    """Round up to 12 significant digits, after a small increase that covers errors of floats."""
     if level <= 0:
         return Fraction(0)
     unit = Fraction(10) ** (math.floor(math.log10(float(level))) - 11)

@@ -1,4 +1,4 @@
-"""What a loss means by other rules of composition: for reports, never for limits.
+"""A loss by other rules of composition: for reports, never for limits.
 
 Statement 16 of docs/methods/accounting.md.
 """
@@ -13,11 +13,11 @@ from dpnb.privacy.loss import PrivacyLoss, epsilon_of_rho, epsilon_shown
 
 
 def kov(k: int, epsilon: float, delta: float) -> list[tuple[float, float]]:
-    """Return what k releases of equal (epsilon, delta), fixed beforehand, are together.
+    """Return the joint guarantees of k releases of equal (epsilon, delta), fixed beforehand.
 
     Optimal composition (Kairouz, Oh, Viswanath 2015; DProvDB, Theorem A.1): the pairs
-    ((k - 2i) epsilon, 1 - (1 - delta)^k (1 - delta_i)) for i = 0..k/2. Not valid where later releases
-    are chosen in view of earlier ones.
+    ((k - 2i) epsilon, 1 - (1 - delta)^k (1 - delta_i)) for i = 0..k/2. Not valid if later releases
+    are chosen after seeing earlier ones.
     """
     pairs = []
     norm = k * math.log1p(math.exp(epsilon))
@@ -38,7 +38,7 @@ def kov(k: int, epsilon: float, delta: float) -> list[tuple[float, float]]:
 def rdp_epsilon(rho: Fraction | float, delta: Fraction | float) -> float:
     """Return the epsilon by Renyi DP: min over alpha > 1 of alpha rho + ln(1/delta) / (alpha - 1).
 
-    In closed form rho + 2 sqrt(rho ln(1/delta)) (DProvDB, Theorems A.3 and A.4).
+    In closed form: rho + 2 sqrt(rho ln(1/delta)) (DProvDB, Theorems A.3 and A.4).
     """
     return float(rho) + 2 * math.sqrt(float(rho) * -math.log(delta))
 
@@ -46,9 +46,9 @@ def rdp_epsilon(rho: Fraction | float, delta: Fraction | float) -> float:
 def epsilons(
     loss: PrivacyLoss, delta: Fraction | float, privacy: PrivacyDefinition
 ) -> dict[str, float]:
-    """Return the epsilons that a loss means at ``delta``, by the name of the rule.
+    """Return a loss as epsilons at ``delta``, by the name of the composition rule.
 
-    ``gdp`` only where all releases are Gaussian; ``basic`` only where it is counted.
+    ``gdp`` only if all releases are Gaussian; ``basic`` only if it is what the ledger counts.
     """
     found = {"rdp": rdp_epsilon(loss.rho, delta), "zcdp": epsilon_of_rho(loss.rho, delta)}
     if privacy in (GDP, BASIC):

@@ -1,8 +1,8 @@
-"""Privacy definitions: what a ledger counts and which noise it pays for.
+"""Privacy definitions: what a ledger counts, and which noise it uses.
 
-A further one is a member here: what is counted (:attr:`PrivacyDefinition.parameter`), its noise, and what
-``mypy`` then asks for. Losses and their conversions stand in ``privacy/loss.py``, how an owner declares
-it in ``privacy/budget.py``.
+To add one, add a member here, with the name of its amounts (:attr:`PrivacyDefinition.parameter`),
+its noise, and whatever ``mypy`` then reports. Losses and their conversions are in
+``privacy/loss.py``; how an owner declares a definition is in ``privacy/budget.py``.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Final, Literal
 
 
 class PrivacyDefinition(StrEnum):
-    """What a ledger counts.
+    """The quantity that a ledger counts.
 
-    ``zcdp``: rho. ``gdp``: rho, too (mu^2 = 2 rho), of Gaussian releases only, so that epsilons follow
-    from the exact curve. ``basic``: (epsilon, delta) of each Gaussian release, added up. ``pure``: epsilon.
+    ``zcdp``: rho. ``gdp``: also rho (mu^2 = 2 rho), but for Gaussian releases only, so that
+    epsilons follow from the exact curve. ``basic``: (epsilon, delta) of each Gaussian release,
+    added up. ``pure``: epsilon.
     """
 
     ZCDP = "zcdp"
@@ -34,7 +35,7 @@ class PrivacyDefinition(StrEnum):
 
     @property
     def noise(self) -> Literal["gaussian", "laplace"]:
-        """The family of the noise of sums and counts."""
+        """The noise family for sums and counts."""
         match self:
             case PrivacyDefinition.PURE:
                 return "laplace"
@@ -43,7 +44,7 @@ class PrivacyDefinition(StrEnum):
 
     @property
     def counts_rho(self) -> bool:
-        """Whether rho is counted; the others count epsilon."""
+        """Whether rho is counted, rather than epsilon."""
         return self.parameter == "rho"
 
 

@@ -1,9 +1,9 @@
 """The exact privacy of Gaussian noise: mu-GDP (docs/methods/accounting.md, theorem 6).
 
-A release of x with Gaussian noise and total precision I about x is mu-GDP with mu = Delta sqrt(I): no
-easier to test than N(0, 1) against N(mu, 1). In rho, mu^2 = 2 rho. All searches work on logarithms and
-stop on relative width, on the safe side: an absolute tolerance on delta is wrong for small ones
-(docs/methods/dprovdb.md, E14).
+A release of x with Gaussian noise and total precision I about x is mu-GDP with mu = Delta sqrt(I):
+it is no easier to test than N(0, 1) against N(mu, 1). In rho, mu^2 = 2 rho. All searches work on
+logarithms and stop on relative width, on the safe side: an absolute tolerance on delta is wrong for
+small ones (docs/methods/dprovdb.md, E14).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ LEAST_DELTA, MOST_DELTA = 1e-15, 0.1
 def _check(epsilon: float, delta: float) -> None:
     if not 0 <= epsilon <= MOST_EPSILON:
         raise ValueError(f"epsilon {epsilon:g} is not within 0..{MOST_EPSILON:g}")
-    # what is kept back of a delta for the lattice may bring it a little below
+    # the part of a delta that is reserved for the lattice may bring it slightly below the minimum
     if not 0.98 * LEAST_DELTA <= delta <= MOST_DELTA:
         raise ValueError(f"delta {delta:g} is not within {LEAST_DELTA:g}..{MOST_DELTA:g}")
 
 
 def log_delta(epsilon: float, mu: float) -> float:
-    """Return the logarithm of the least delta at which mu-GDP gives (epsilon, delta)-DP.
+    """Return the logarithm of the smallest delta at which mu-GDP gives (epsilon, delta)-DP.
 
     delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
     """
@@ -78,7 +78,7 @@ def epsilon_from(mu: float, delta: float) -> float:
 
 
 def sigma_from(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
-    """Return the least sigma whose Gaussian noise is (epsilon, delta)-DP: the analytic mechanism."""
+    """Return the smallest sigma that is (epsilon, delta)-DP: the analytic Gaussian mechanism."""
     return sensitivity / mu_from(epsilon, delta)
 
 
@@ -91,8 +91,8 @@ def translate(
 ) -> float | None:
     """Return the smallest epsilon in (0, ``most``] whose noise has at most the given variance.
 
-    By bisection to ``precision`` (DProvDB, Definition 5.1; docs/methods/dprovdb.md, bound 11); None
-    when even ``most`` does not suffice.
+    By bisection to ``precision`` (DProvDB, Definition 5.1; docs/methods/dprovdb.md, bound 11). None
+    if even ``most`` is not enough.
     """
     if sigma_from(most, delta, sensitivity) ** 2 > variance:
         return None

@@ -1,11 +1,11 @@
 """Which score is largest after Gumbel noise, decided as if the noise had infinitely many digits.
 
-A Gumbel variable is G = -ln(-ln(1 - V)) with V uniform on (0, 1). Of each V only the first bits are
-drawn, which leaves an interval for G; more are drawn only where intervals overlap, and then the
-arithmetic is decimal with as many digits as needed. So the choice has exactly the distribution of the
-exponential mechanism, and no low-order bit of a float can tell anything (Mironov 2012 shows that
-such bits can; the idea of lazy digits is in Canonne, Kamath and Steinke 2020 and in OpenDP, whose
-own selection takes 10 to 100 times as long on scores that differ much).
+A Gumbel variable is G = -ln(-ln(1 - V)) with V uniform on (0, 1). Only the first bits of each V are
+drawn, which bounds G by an interval. More bits are drawn only if intervals overlap, and then the
+arithmetic is decimal with as many digits as needed. So the choice has exactly the distribution of
+the exponential mechanism, and no low-order bit of a float can leak anything (Mironov 2012 shows
+that such bits can; the idea of lazy digits is in Canonne, Kamath and Steinke 2020 and in OpenDP,
+whose own selection takes 10 to 100 times as long on scores that differ much).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import numpy.typing as npt
 BITS = 53
 _MORE = 64
 _SLACK = 2.0**-44
-"""Relative error granted to float logarithms and sums: some 2**8 units in the last place."""
+"""Relative error allowed for float logarithms and sums: some 2**8 units in the last place."""
 
 Entropy = Callable[[int], bytes]
-"""From a number of bytes to that many independent, uniform bytes."""
+"""Returns as many independent, uniform bytes as requested."""
 
 
 def largest(scores: npt.NDArray[np.int64], scale: float, entropy: Entropy) -> int:
@@ -34,12 +34,12 @@ def largest(scores: npt.NDArray[np.int64], scale: float, entropy: Entropy) -> in
     ----------
     scores : int64 array, shape (n,), n >= 1
     scale : float
-        Above 0; taken as the exact rational that the float is.
+        Above 0; used as the exact rational value of the float.
     entropy : callable
     """
     words = np.frombuffer(entropy(8 * len(scores)), dtype="<u8") >> np.uint64(64 - BITS)
     low, high = _intervals(scores, scale, words)
-    # only those that may still be the largest
+    # only these may still be the largest
     rivals = np.flatnonzero(high >= low.max())
     drawn = [(int(words[i]), BITS) for i in rivals]
     while len(rivals) > 1:
@@ -77,12 +77,12 @@ def _intervals(
 def _refined(score: int, scale: float, word: int, bits: int) -> tuple[Any, Any]:
     """Bound score / scale + G for V in [word, word + 1] / 2**bits, by decimals.
 
-    With p digits, 1 - V is right to 10^-p, hence -ln(1 - V) >= 2^-bits to 10^-p 2^bits of itself; p is
-    chosen so that this stays far below the slack, which in turn shrinks with the bits.
+    With p digits, 1 - V is exact to 10^-p. As -ln(1 - V) >= 2^-bits, its relative error is at most
+    10^-p 2^bits. p is chosen so that this stays far below the slack, which shrinks with the bits.
     """
     shift = Fraction(score) / Fraction(scale)
     digits = int(0.31 * bits)
-    # every setting named: those of the calling thread must not decide
+    # all settings are explicit: the calling thread's own must not matter
     context = Context(
         prec=2 * digits + len(str(abs(int(shift)))) + 40,
         rounding=ROUND_HALF_EVEN,

@@ -1,8 +1,8 @@
-"""What a release costs, and what amounts mean.
+"""Privacy losses, and how amounts are read, shown and converted.
 
-A loss has three components that add: ``rho`` (zero-concentrated DP), ``epsilon`` (None where it is not
-finite) and ``delta``, which belongs to ``epsilon``. Amounts are exact rationals, so ten times 0.1 is 1.
-Conversions round to the safe side.
+A loss has three components that add: ``rho`` (zero-concentrated DP), ``epsilon`` (None if it is not
+finite) and ``delta``, which belongs to ``epsilon``. Amounts are exact rationals, so ten times 0.1
+is 1. Conversions round to the safe side.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Amount: TypeAlias = int | float | Fraction | str
 
 
 def refuse_rho(privacy: PrivacyDefinition) -> None:
-    """Refuse an amount of rho where costs are counted in epsilon."""
+    """Refuse an amount of rho where losses are counted in epsilon."""
     if not privacy.counts_rho:
         why = "its budget has no delta" if privacy is PURE else "its accountant is 'basic'"
         raise RequestError(
@@ -31,9 +31,9 @@ def refuse_rho(privacy: PrivacyDefinition) -> None:
 
 
 def amount_text(value: Fraction | float, digits: int = 4, *, left: bool = False) -> str:
-    """Return a privacy amount with up to so many significant digits, never less than it is.
+    """Return a privacy amount with at most ``digits`` significant digits, rounded up.
 
-    What is ``left`` is never shown as more than it is.
+    With ``left`` it is rounded down: what is left is never overstated.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def amount_text(value: Fraction | float, digits: int = 4, *, left: bool = False)
     moderate = 1e-4 <= abs(number) < 1e6
     power = math.floor(math.log10(abs(number)))
     last = min(power - digits + 1, 0) if moderate else power - digits + 2
-    # a float may lie a little beyond the decimal number that it stands for
+    # a float may lie slightly beyond the decimal number that it represents
     exact = Decimal(number) * (1 + (_LAST_BITS if (number < 0) != left else -_LAST_BITS))
     rounding = ROUND_FLOOR if left else ROUND_CEILING
     found = exact.quantize(Decimal(1).scaleb(last), rounding).normalize()
@@ -68,15 +68,15 @@ PICKED = "epsilon was picked by looking at the data"
 
 
 class PickedRational(Fraction):
-    """An exact amount that was picked by looking at the data; see :class:`Picked`."""
+    """An exact amount that was chosen by looking at the data; see :class:`Picked`."""
 
     __slots__ = ()
 
 
 class Picked(float):
-    """An amount that was picked by looking at the data; what is released with it is marked so.
+    """An amount that was chosen by looking at the data; a release with it is marked as such.
 
-    Arithmetic on it gives an ordinary number, which marks nothing.
+    Arithmetic on it gives an ordinary number without the mark.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class Picked(float):
 
 
 def is_picked(*amounts: object) -> bool:
-    """Return whether an amount, or one of several, was picked by looking at the data."""
+    """Return whether an amount, or one of several, was chosen by looking at the data."""
     for value in amounts:
         parts = value.values() if isinstance(value, Mapping) else value
         if isinstance(value, (Picked, PickedRational)):
@@ -99,7 +99,7 @@ def is_picked(*amounts: object) -> bool:
 
 
 def guarantee(conditional: bool) -> str:
-    """Return what a release's privacy guarantee rests on (docs/methods/rdr.md, statement 17)."""
+    """Return in words whether a guarantee is conditional (docs/methods/rdr.md, statement 17)."""
     return f"conditional: {PICKED}" if conditional else "unconditional"
 
 
@@ -109,7 +109,7 @@ def amount(value: object, name: str) -> Fraction:
     Raises
     ------
     RequestError
-        When it is zero, negative, NaN, infinite or no number.
+        When it is zero, negative, NaN, infinite or not a number.
     """
     hint = f"Give {name} as a positive number, such as 0.1."
     value = scalar(value)
@@ -133,11 +133,11 @@ def amount(value: object, name: str) -> Fraction:
 
 
 _BITS = 512
-"""Sums of amounts are exact up to so many binary digits after the point, and rounded up beyond."""
+"""Sums of amounts are exact up to this many binary digits after the point, then rounded up."""
 
 
 def _bounded(total: Fraction) -> Fraction:
-    """Return a sum, rounded up where its denominator is huge: denominators multiply as sums go on."""
+    """Return a sum, rounded up if its denominator is huge, as denominators multiply in sums."""
     if total.denominator.bit_length() <= _BITS:
         return total
     return Fraction(math.ceil(total * 2**_BITS), 2**_BITS)
@@ -160,7 +160,7 @@ def ceiling_digits(value: float) -> Fraction:
 
 
 def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
-    """Smallest value met by golden-section search of a unimodal function on ``[low, high]``."""
+    """Return the minimum of a unimodal function on ``[low, high]``, by golden-section search."""
     a, b = low, high
     c, d = b - _GOLDEN * (b - a), a + _GOLDEN * (b - a)
     fc, fd = function(c), function(d)
@@ -181,9 +181,10 @@ def _minimum(function: Callable[[float], float], low: float, high: float) -> flo
 def epsilon_of_rho(rho: Fraction | float, delta: Fraction | float) -> float:
     """Return the smallest epsilon such that rho-zCDP implies (epsilon, delta)-DP.
 
-    epsilon = min over alpha > 1 of  alpha rho + (ln(1/delta) - ln alpha)/(alpha - 1) + ln(1 - 1/alpha),
-    the sharp conversion (Canonne, Kamath, Steinke 2020, Proposition
-    12). Every alpha gives a valid bound, so the numeric minimum is one too.
+    epsilon = min over alpha > 1 of
+    alpha rho + (ln(1/delta) - ln alpha)/(alpha - 1) + ln(1 - 1/alpha),
+    the sharp conversion (Canonne, Kamath, Steinke 2020, Proposition 12). Every alpha gives a valid
+    bound, so the numeric minimum is one too.
     """
     if rho <= 0:
         return 0.0
@@ -192,7 +193,7 @@ def epsilon_of_rho(rho: Fraction | float, delta: Fraction | float) -> float:
     def bound(log_order: float) -> float:
         excess = math.exp(log_order)
         log_alpha = math.log1p(excess)
-        # ln(1 - 1/alpha) as a whole: the difference of two logarithms would lose digits
+        # one logarithm for ln(1 - 1/alpha): the difference of two would lose digits
         return (1 + excess) * r + (log_delta - log_alpha) / excess - math.log1p(1 / excess)
 
     centre = 0.5 * math.log(max(log_delta, 1e-3) / r)
@@ -202,7 +203,8 @@ def epsilon_of_rho(rho: Fraction | float, delta: Fraction | float) -> float:
 def rho_of_epsilon(epsilon: Fraction | float, delta: Fraction | float) -> Fraction:
     """Return the largest rho whose sharp conversion at ``delta`` stays within ``epsilon``.
 
-    rho = max over alpha > 1 of (epsilon - (ln(1/delta) - ln alpha)/(alpha - 1) - ln(1 - 1/alpha)) / alpha,
+    rho = max over alpha > 1 of
+    (epsilon - (ln(1/delta) - ln alpha)/(alpha - 1) - ln(1 - 1/alpha)) / alpha,
     rounded down to 12 digits: the inverse of :func:`epsilon_of_rho`.
     """
     e, log_delta = float(epsilon), -math.log(delta)
@@ -217,16 +219,16 @@ def rho_of_epsilon(epsilon: Fraction | float, delta: Fraction | float) -> Fracti
 
 
 RESERVE = 1e-12
-"""What a mu-GDP cap keeps back for the lattice: X of docs/methods/accounting.md, bound 8."""
+"""The part of a mu-GDP cap reserved for the lattice: X of docs/methods/accounting.md, bound 8."""
 
 
 def rho_within(epsilon: Fraction | float, delta: Fraction, privacy: PrivacyDefinition) -> Fraction:
     """Return the largest rho that respects (epsilon, delta)-DP, rounded down.
 
     ``gdp``: mu^2 / 2 with the largest mu on the exact curve, for Gaussian releases alone, at
-    (epsilon - 2X, delta e^-X): what is drawn on a lattice is within a factor e^X of noise that is mu-GDP
-    (docs/methods/accounting.md, bound 8). An epsilon up to 2X leaves nothing. Else the sharp conversion
-    of zCDP.
+    (epsilon - 2X, delta e^-X): a draw on a lattice is within a factor e^X of noise that is mu-GDP
+    (docs/methods/accounting.md, bound 8). An epsilon up to 2X leaves nothing. Other definitions use
+    the sharp conversion of zCDP.
     """
     if privacy is not GDP:
         return rho_of_epsilon(epsilon, delta)
@@ -240,7 +242,7 @@ def rho_within(epsilon: Fraction | float, delta: Fraction, privacy: PrivacyDefin
 
 
 def epsilon_shown(rho: Fraction, delta: Fraction | float, privacy: PrivacyDefinition) -> float:
-    """Return the epsilon that a rho means at ``delta``: the inverse of :func:`rho_within`."""
+    """Return a rho as an epsilon at ``delta``: the inverse of :func:`rho_within`."""
     if privacy is not GDP:
         return epsilon_of_rho(rho, delta)
     from dpnb.privacy.gaussian import epsilon_from
@@ -250,12 +252,12 @@ def epsilon_shown(rho: Fraction, delta: Fraction | float, privacy: PrivacyDefini
 
 
 def rho_meant(epsilon: object, delta: Fraction | None, privacy: PrivacyDefinition) -> Fraction:
-    """Return the rho that an asked-for epsilon means at a session's delta.
+    """Return the rho for a requested epsilon at a session's delta.
 
     Raises
     ------
     RequestError
-        Without a delta, and for what is no usable epsilon.
+        Without a delta, and for an unusable epsilon.
     """
     asked = amount(epsilon, "epsilon")
     if delta is None:
@@ -278,7 +280,7 @@ def rho_meant(epsilon: object, delta: Fraction | None, privacy: PrivacyDefinitio
 class PrivacyLoss:
     """A privacy loss: ``rho`` (zCDP), and ``epsilon`` (None when infinite) with ``delta``.
 
-    Each of the two is a guarantee of its own: rho-zCDP, and (epsilon, delta)-DP, which is pure DP
+    Each of the two is a separate guarantee: rho-zCDP, and (epsilon, delta)-DP, which is pure DP
     when delta is 0.
 
     Attributes
@@ -313,9 +315,9 @@ class PrivacyLoss:
 
     @classmethod
     def of(cls, level: Fraction, privacy: PrivacyDefinition) -> PrivacyLoss:
-        """Return the loss of a release at ``level``: rho where rho is counted, else epsilon.
+        """Return the loss of a release at ``level``: rho if rho is counted, else epsilon.
 
-        Under a basic accountant a level alone says nothing about rho, which is left out.
+        Under a basic accountant a level alone does not determine rho, which is left out.
         Pure epsilon-DP implies (epsilon^2 / 2)-zCDP (Bun and Steinke 2016, Proposition 3.3).
 
         Parameters
@@ -328,7 +330,7 @@ class PrivacyLoss:
         Returns
         -------
         PrivacyLoss
-            With the rho that it implies (docs/methods/accounting.md).
+            With the implied rho (docs/methods/accounting.md).
         """
         if level == 0:
             return cls.none()
@@ -344,7 +346,7 @@ class PrivacyLoss:
         )
 
     def __sub__(self, other: PrivacyLoss) -> PrivacyLoss:
-        """Return what remains of this loss without ``other``, component by component."""
+        """Return the difference of two losses, component by component."""
         pure = self.epsilon is not None and other.epsilon is not None
         epsilon = self.epsilon - other.epsilon if pure else None  # type: ignore[operator]
         return PrivacyLoss(self.rho - other.rho, epsilon, self.delta - other.delta)
@@ -374,7 +376,7 @@ class PrivacyLoss:
         return self.epsilon
 
     def exceeds(self, cap: PrivacyLoss, privacy: PrivacyDefinition) -> bool:
-        """Return whether this loss is above a cap, in what is counted or in delta.
+        """Return whether this loss exceeds a cap, in the counted component or in delta.
 
         Parameters
         ----------
@@ -391,7 +393,7 @@ class PrivacyLoss:
         return self.level(privacy) > cap.level(privacy) or self.delta > cap.delta
 
     def epsilon_at(self, delta: Fraction | float, privacy: PrivacyDefinition = ZCDP) -> float:
-        """Return the epsilon that holds together with ``delta`` (shown epsilons do not add).
+        """Return the epsilon that holds together with ``delta`` (these epsilons do not add).
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
 """All randomness that touches or hides data.
 
-Noise is exact integer noise on a lattice, drawn by OpenDP from the operating system's entropy
-(discrete Gaussian and discrete Laplace of Canonne, Kamath and Steinke 2020); selection compares
+Noise is exact integer noise on a lattice, which OpenDP draws from the operating system's entropy
+(discrete Gaussian and discrete Laplace of Canonne, Kamath and Steinke 2020). Selection compares
 Gumbel variables of unlimited precision (``gumbel``). Nothing else in the package may draw numbers
 that depend on data or hide them.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Noise(Protocol):
-    """The one seam through which noise is drawn; whatever is not ``private`` is stamped so."""
+    """The only interface for drawing noise; results of one that is not ``private`` are stamped."""
 
     private: bool
 
@@ -38,7 +38,7 @@ class Noise(Protocol):
         ...
 
     def coins(self, probability: float, count: int) -> list[bool]:
-        """Return ``count`` independent coins that are true with ``probability``."""
+        """Return ``count`` independent coins, each true with ``probability``."""
         ...
 
     def largest(self, scores: npt.NDArray[np.int64], scale: float) -> int:
@@ -53,7 +53,7 @@ class Noise(Protocol):
 def noised(
     exact: Sequence[int], scale: float, privacy: PrivacyDefinition, noise: Noise
 ) -> list[int]:
-    """Return ``exact`` plus noise of the family that a privacy definition pays for."""
+    """Return ``exact`` plus noise of a privacy definition's family."""
     match privacy.noise:
         case "gaussian":
             return noise.gaussian(exact, scale)
@@ -64,17 +64,17 @@ def noised(
 def gaussian_around(
     numerators: Sequence[int], denominator: int, variance: Fraction, noise: Noise
 ) -> list[int]:
-    """Return independent discrete Gaussians around centres that need not be whole.
+    """Return independent discrete Gaussians around centres that need not be integers.
 
-    Each value y has a probability in proportion to exp(-(y - c)^2 / (2 ``variance``)), with
+    The probability of each value y is proportional to exp(-(y - c)^2 / (2 ``variance``)), with
     c = numerator / ``denominator``, exactly. The candidate y is a discrete Gaussian of parameter w
-    around the whole number n next to c, w a little more than v = ``variance``. With f = c - n it is
-    kept with probability exp(-q), q = (w - v) (y - n - f w / (w - v))^2 / (2 v w) >= 0: times
-    exp(-(y - n)^2 / (2 w)) this is in proportion to exp(-(y - c)^2 / (2 v)). About one in 2 sqrt(v)
-    candidates is drawn again. Centres are rounded by floor(c + 1/2), which does not depend on parity
-    (docs/methods/noise.md, algorithm 10).
+    around the integer n next to c, where w is slightly larger than v = ``variance``. With f = c - n
+    it is kept with probability exp(-q), q = (w - v) (y - n - f w / (w - v))^2 / (2 v w) >= 0: times
+    exp(-(y - n)^2 / (2 w)) this is proportional to exp(-(y - c)^2 / (2 v)). About one in 2 sqrt(v)
+    candidates is drawn again. Centres are rounded by floor(c + 1/2), which does not depend on
+    parity (docs/methods/noise.md, algorithm 10).
 
-    Noise that is not private stays around the whole number.
+    Noise that is not private stays around the integer.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def gaussian_around(
     while waiting:
         drawn = noise.gaussian([whole[i] for i in waiting], sigma)
         offsets = [value - whole[i] for i, value in zip(waiting, drawn, strict=True)]
-        # a power of two that no q exceeds: such a coin is exact
+        # a power of two that is at least every q: such a coin is exact
         most = float(rate) * (float(max(map(abs, offsets))) + float(reach) / 2) ** 2
         share = math.ldexp(1.0, min(0, max(-60, math.frexp(most)[1] + 1)))
         again = []
@@ -115,10 +115,10 @@ def gaussian_around(
 
 
 def _kept(q: Fraction, share: Fraction, noise: Noise) -> bool:
-    """Flip a coin of exp(-q), where a first coin of ``share`` >= min(q, 1) came up true.
+    """Flip a coin of exp(-q), given that a first coin of ``share`` >= min(q, 1) came up true.
 
-    Canonne, Kamath, Steinke 2020, Algorithm 1: of coins of q/1, q/2, q/3, ... the number of those
-    that come up true before the first that does not is even with probability exp(-q), for q <= 1.
+    Canonne, Kamath, Steinke 2020, Algorithm 1: flip coins of q/1, q/2, q/3, ... until one is false.
+    The number of true ones is even with probability exp(-q), for q <= 1.
     """
     if q > 1:
         return _kept(Fraction(1), share, noise) and _kept(q - 1, Fraction(1), noise)
@@ -131,7 +131,7 @@ def _kept(q: Fraction, share: Fraction, noise: Noise) -> bool:
 
 @lru_cache(maxsize=1)
 def _opendp() -> tuple[Any, Any, Any]:
-    """Return measurements, domains and metrics of OpenDP; its prelude takes twice as long to load."""
+    """Return OpenDP's measurements, domains and metrics; the prelude takes twice as long."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from opendp import domains, measurements, metrics
@@ -184,7 +184,7 @@ class SecureNoise:
     def largest(self, scores: npt.NDArray[np.int64], scale: float) -> int:
         """Select one score by Gumbel noise: the exponential mechanism.
 
-        When the differences of scores change by at most W, the release is ((W / scale)^2 / 8)-zCDP
+        If the differences of scores change by at most W, the release is ((W / scale)^2 / 8)-zCDP
         (docs/methods/dpxplain.md, theorem 7), exactly: see ``gumbel``.
         """
         from dpnb.privacy import gumbel
@@ -192,5 +192,5 @@ class SecureNoise:
         return gumbel.largest(scores, scale, os.urandom)
 
     def below(self, count: int) -> int:
-        """Draw from the operating system's entropy, exactly uniform."""
+        """Draw from the operating system's entropy, exactly uniformly."""
         return secrets.randbelow(count)

@@ -1,7 +1,8 @@
 """Private selection of the k best of many candidates, most of which may have the same score.
 
 Gumbel noise (DPXPlain, Algorithm 2; docs/methods/dpxplain.md, theorem 7) in its form for large
-spaces, which draws one Gumbel for all idle candidates together (Algorithm 5; algorithm 8 there).
+spaces, which draws one Gumbel for all idle candidates (score 0) together (Algorithm 5; algorithm 8
+there).
 """
 
 from __future__ import annotations
@@ -34,14 +35,15 @@ def top_k(
 ) -> list[int]:
     """Select k of ``size`` candidates, one after the other.
 
-    Equal in distribution to adding one Gumbel to each score and taking the k largest in order. The idle
-    candidates take part together: the largest of n Gumbels is one Gumbel moved by ln(n). Rounding
-    that move to the lattice is paid for by the lattice's slack (``influence.Lattice``).
+    The result has the distribution of adding one Gumbel to each score and taking the k largest in
+    order. The idle candidates take part together: the largest of n Gumbels is one Gumbel moved by
+    ln(n). The slack of the lattice (``influence.Lattice``) pays for rounding that move to the
+    lattice.
 
     Parameters
     ----------
     active : int64 array, shape (a,)
-        Candidates with a score of their own, ascending; all others score 0.
+        Candidates with their own score, ascending; all others score 0.
     scores : int64 array, shape (a,)
         Their scores in lattice units.
     size : int
@@ -75,6 +77,6 @@ def top_k(
 
 
 def _missing(taken: npt.NDArray[np.int64], place: int) -> int:
-    """Return the whole number from 0 on at ``place`` among those not in the ascending ``taken``."""
+    """Return the whole number at ``place`` (from 0) among those not in the ascending ``taken``."""
     gaps = taken - np.arange(len(taken))
     return place + int(np.searchsorted(gaps, place, side="right"))

@@ -1,10 +1,10 @@
-"""What views cost the worst-off row: views on disjoint parts of a table share.
+"""Parallel composition: the privacy loss of views on disjoint parts of a table.
 
-A row lies in one cell of its table for ever, for its normalised values are fixed, and a view tells
-nothing about rows outside the region that its conditions and keys describe. So what is known of a row is
-the sum over the views that cover its cell, and the loss is that of the worst-off cell (Xiao and Xiong,
-Theorem 5.5; docs/methods/bayes.md, theorem 13): sound for any adaptive choice of views and levels,
-because regions and levels are public facts, never data.
+A row's normalised values never change, so a row always lies in the same bin of its table's domain.
+A view depends only on the rows in the region that its conditions and keys describe. So the loss of
+a row is the sum over the views that cover its bin, and the loss of the table is the maximum over
+bins (Xiao and Xiong, Theorem 5.5; docs/methods/bayes.md, theorem 13). This holds for any adaptive
+choice of views and levels, because regions and levels are public facts, never data.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from dpnb.codes import Code, Interval
 from dpnb.privacy.loss import PrivacyLoss, ceiling_digits
 
 Side: TypeAlias = tuple[str, tuple[Interval, ...], bool]
-"""What a box asks of one column: its value lies in an interval, or is missing and that is allowed."""
+"""A box's condition on one column: the value lies in an interval, or may be missing."""
 Place: TypeAlias = tuple[str, int]
 """A version of a table."""
 Box: TypeAlias = tuple[Side, ...]
-"""Rows that satisfy every side; columns without a side are free."""
+"""The rows that satisfy every side; columns without a side are free."""
 
 MOST_BOXES = 32
-"""A condition that falls into more boxes is loosened; its region then covers more than it must."""
+"""Most boxes of a condition; one with more is loosened, and its region then covers more."""
 MOST_INTERVALS = 64
-"""Likewise one that asks more intervals of a column: what lies between them then belongs to it."""
+"""Most intervals of a column in a condition; with more, all codes between them count too."""
 MOST_CELLS = 2_000
-"""A column that would make more cells to look at than this is left out: regions only seem to meet."""
+"""A column that would make more bins than this is left out; more regions then seem to meet."""
 MOST_HELD = 4_000
-"""Likewise a column whose cells lie in more boxes, counted once for each cell."""
+"""The same for a column whose bins lie in more boxes than this, counted once for each bin."""
 MOST_MET = 300
-"""Intervals of the regions that meet one region; of more, only the regions of most loss are told apart."""
+"""Intervals of the regions that meet one region; if more, only the costliest are kept apart."""
 MOST_IN_ALL = 10_000
 """The same for all regions of a version of a table."""
 MOST_KEPT = 16
-"""So many are told apart then; what was learned of the others counts as if they held every row."""
+"""Regions kept apart in that case; the loss of the others counts for every row."""
 
 _FEW = 100
 _FEW_BOXES = 8
@@ -48,7 +48,7 @@ _PRESENT: tuple[Interval, ...] = ((-math.inf, math.inf),)
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The rows that a view may tell something about: a union of boxes in one version of a table.
+    """The rows that a view may depend on: a union of boxes in one version of a table.
 
     Examples
     --------
@@ -81,16 +81,16 @@ class Region:
 
     @property
     def everywhere(self) -> bool:
-        """Whether it holds every row."""
+        """Whether it contains every row."""
         return () in self.boxes
 
     def loosened(self) -> Region:
-        """Return the smallest region of one box of single intervals that holds this one."""
+        """Return the smallest region that contains this one and has one box of single intervals."""
         return Region(self.table, self.version, (_box(self.hull),) if self.boxes else ())
 
 
 def _hull(boxes: Sequence[Box]) -> dict[str, tuple[Code, Code, bool]]:
-    """Return of each column the least and the greatest code, and whether it may be missing."""
+    """Return for each column the smallest and largest code, and whether it may be missing."""
     found: dict[str, tuple[Code, Code, bool]] = {}
     for number, box in enumerate(boxes):
         sides = {
@@ -120,17 +120,18 @@ def _box(hull: Mapping[str, tuple[Code, Code, bool]]) -> Box:
 
 
 def region(definition: Mapping[str, Any]) -> Region:
-    """Return the region of a view from its public definition; never smaller than it is.
+    """Return the region of a view from its public definition; it may be too large, never too small.
 
-    Rows with a missing key are in no group, and those whose value is missing are neither counted nor
+    Rows with a missing key are in no group, and rows with a missing value are neither counted nor
     summed; a declared histogram has a bin for every row.
 
-    A privacy unit of up to m rows shares, too, as its rows were bounded once, before any condition. With
-    r of its rows in a view's region it changes a count or sum by r/m of the sensitivity at most, which
-    costs (r/m)^2 of the view's rho, and r/m of its epsilon: not more than the mean, over m rows, of what
-    the views cost that cover a row, and so not more than what they cost in the worst-off cell. The same
-    holds of different ids where one may be counted in m cells: it is in r of them at most. Where it is
-    counted in fewer, a single row may have all that the view costs: such views add up.
+    A privacy unit of up to m rows shares charges too, because its rows were bounded once, before
+    any condition. With r of its rows in a view's region it changes a count or sum by at most r/m of
+    the sensitivity, which costs (r/m)^2 of the view's rho and r/m of its epsilon. This is at most
+    the mean, over m rows, of the cost of the views that cover a row, and so at most the maximum
+    over bins. The same holds for counts of distinct ids if an id may be counted in m bins: it is in
+    at most r of them. If an id is counted in fewer, a single row may cause the full cost of the
+    view: such views add up.
     """
     table, version = str(definition["table"]), int(definition["version"])
     kind, value, *more = definition.get("measure", (None, None))
@@ -149,7 +150,7 @@ _Sides: TypeAlias = Mapping[str, tuple[tuple[Interval, ...], bool]]
 
 
 def _boxes(formula: Any) -> list[_Sides]:
-    """Return boxes that together hold at least the rows of a condition in plain form."""
+    """Return boxes that together contain at least the rows of a condition in plain form."""
     if not isinstance(formula, Mapping):
         column, intervals, null = formula
         kept = _apart(intervals)
@@ -165,7 +166,7 @@ def _boxes(formula: Any) -> list[_Sides]:
         raise ValueError("this is not a condition")
     both: list[_Sides] = [{}]
     for boxes in sorted(made, key=len):
-        # a part that is left out of a conjunction makes it larger
+        # leaving out a part of a conjunction makes it larger
         if len(both) * len(boxes) <= MOST_BOXES:
             pairs = (_intersected(one, other) for one in both for other in boxes)
             both = [box for box in pairs if box is not None]
@@ -173,7 +174,7 @@ def _boxes(formula: Any) -> list[_Sides]:
 
 
 def _intersected(one: _Sides, other: _Sides) -> _Sides | None:
-    """Return the box of the rows in both, None where no row can be."""
+    """Return the box of the rows in both, or None if there can be none."""
     made = {**one, **other}
     for column in one.keys() & other.keys():
         (left, left_null), (right, right_null) = one[column], other[column]
@@ -184,7 +185,7 @@ def _intersected(one: _Sides, other: _Sides) -> _Sides | None:
 
 
 def _common(left: tuple[Interval, ...], right: tuple[Interval, ...]) -> tuple[Interval, ...]:
-    """Return the codes in both; intervals are sorted and apart."""
+    """Return the codes in both; the intervals are sorted and disjoint."""
     if left == right:
         return left
     found = []
@@ -201,7 +202,7 @@ def _common(left: tuple[Interval, ...], right: tuple[Interval, ...]) -> tuple[In
 
 
 def _apart(intervals: Iterable[Sequence[Code]]) -> tuple[Interval, ...]:
-    """Return intervals sorted, and joined where they overlap."""
+    """Return the intervals sorted, and merged where they overlap."""
     found: list[Interval] = []
     for low, high in sorted((low, high) for low, high in intervals if low <= high):
         if found and low <= found[-1][1]:
@@ -212,18 +213,19 @@ def _apart(intervals: Iterable[Sequence[Code]]) -> tuple[Interval, ...]:
 
 
 def worst(levels: Mapping[Region, Fraction]) -> Fraction:
-    """Return the largest sum, over the cells that a row can lie in, of the regions that hold the cell.
+    """Return the maximum over bins of the summed levels of the regions that contain the bin.
 
-    The exact maximum where few enough sets of boxes meet (``MOST_CELLS``), else a bound above it. Tables,
-    and versions of a table, add up. Regions without any row count as a cell of their own, so that
-    nothing that is asked for is free.
+    The maximum is exact if few enough sets of boxes meet (``MOST_CELLS``), else an upper bound.
+    Tables, and versions of a table, add up. Regions without any row count as a bin of their own, so
+    that no request is free.
 
-    A value of a column matters only by the boxes that it satisfies, and more of them never cost less.
-    Move a value down to the nearest lower end of an interval: each interval that held the value began
-    at that end or before, so it holds the end, too. So the lower ends, and the missing value, stand for
-    all values; of these, only those stay whose boxes are no part of another one's. Columns are free of
-    each other, so the sets of boxes that some cell satisfies are the intersections of one such set of
-    each column. They are made column by column, each time without those that are part of another.
+    A value of a column matters only through the boxes that it satisfies, and more boxes never cost
+    less. Move a value down to the nearest lower end of an interval: each interval that contained
+    the value begins at that end or before, so it contains the end, too. So the lower ends, and the
+    missing value, stand for all values. Of these, only those stay whose boxes are not a subset of
+    another one's. Columns are independent of each other, so the sets of boxes that some bin
+    satisfies are the intersections of one such set of each column. They are built column by column,
+    each time without those that are subsets of another.
 
     Examples
     --------
@@ -238,9 +240,9 @@ def worst(levels: Mapping[Region, Fraction]) -> Fraction:
 
 
 def worst_in(levels: Mapping[Region, Fraction], where: Region) -> Fraction:
-    """Return :func:`worst` of the cells of one region only; other tables and versions count in full.
+    """Return :func:`worst` over the bins of one region; other tables and versions count in full.
 
-    What is charged when the levels of some regions rise rests on this: elsewhere nothing changes.
+    The charge for raising the levels of some regions rests on this: elsewhere nothing changes.
     """
     places = _by_place(levels)
     own = places.pop(where.place, {})
@@ -249,9 +251,9 @@ def worst_in(levels: Mapping[Region, Fraction], where: Region) -> Fraction:
 
 
 def worst_off(learned: Mapping[Region, PrivacyLoss]) -> PrivacyLoss:
-    """Return what was learned of the worst-off cell.
+    """Return the maximum over bins of the loss.
 
-    By component: each is a guarantee of its own. Deltas add up everywhere.
+    Each component has its own maximum, because each is a separate guarantee. Deltas always add up.
     """
     if not learned:
         return PrivacyLoss.none()
@@ -263,9 +265,9 @@ def worst_off(learned: Mapping[Region, PrivacyLoss]) -> PrivacyLoss:
 
 
 def worst_off_in(learned: Mapping[Region, PrivacyLoss], where: Region) -> PrivacyLoss:
-    """Return :func:`worst_off` of the cells of one region, of regions in its version of its table.
+    """Return :func:`worst_off` over one region's bins, for regions in its version of its table.
 
-    Without the delta, which has no place.
+    Without the delta, which belongs to no bin.
     """
     rho, epsilon = Fraction(0), Fraction(0)
     pure = True
@@ -290,14 +292,14 @@ def _by_place(levels: Mapping[Region, Fraction]) -> dict[Place, dict[Region, Fra
 
 
 def _around(where: Region) -> list[Box | None]:
-    """Return boxes that hold a region; None for the rows that no region without rows has."""
+    """Return boxes that contain a region; None stands for a region without rows."""
     if not where.boxes:
         return [None]
     return list(where.boxes) if len(where.boxes) <= _FEW_BOXES else [_box(where.hull)]
 
 
 def _met(learned: Mapping[Region, _Loss], box: Box | None) -> Mapping[Region, _Loss]:
-    """Return what was learned of the regions whose hulls meet a box."""
+    """Return the losses of the regions whose hulls meet a box."""
     if box is None:
         return {one: loss for one, loss in learned.items() if not one.boxes}
     met = list(learned)
@@ -313,10 +315,10 @@ def _met(learned: Mapping[Region, _Loss], box: Box | None) -> Mapping[Region, _L
 
 
 def _most(levels: Mapping[Region, Fraction], box: Box | None) -> Fraction:
-    """Return the largest sum of levels in a box, or (None) anywhere; of one version of a table.
+    """Return the largest sum of levels in a box, or anywhere (None), for one version of a table.
 
-    The work is bounded. Of too many regions those of most loss are told apart, so that many of little
-    loss do not make others costly.
+    The work is bounded. If there are too many regions, those with the largest losses are kept
+    apart, so that many small losses do not raise the cost of others.
     """
     limit = MOST_IN_ALL if box is None else MOST_MET
     if sum(one.size for one in levels) > limit:
@@ -326,7 +328,7 @@ def _most(levels: Mapping[Region, Fraction], box: Box | None) -> Fraction:
         found, exact = _sum_of_worst(levels, box)
         if exact or len(levels) <= MOST_KEPT:
             return found
-    # equal ones in the order of the ledger: the same on each machine
+    # ties are in the order of the ledger, which is the same on each machine
     amounts = {one: float(level) for one, level in levels.items()}
     kept = set(sorted(amounts, key=amounts.__getitem__, reverse=True)[:MOST_KEPT])
     rest = math.fsum(amount for one, amount in amounts.items() if one not in kept)
@@ -348,7 +350,7 @@ def _loosened(levels: Mapping[Region, Fraction]) -> Mapping[Region, Fraction]:
 
 
 def _sum_of_worst(levels: Mapping[Region, Fraction], box: Box | None) -> tuple[Fraction, bool]:
-    """Return the largest sum of levels, and whether it is one; else it is a bound above."""
+    """Return the largest sum of levels, and whether it is exact; if not, it is an upper bound."""
     if len(levels) <= 1:
         return sum(levels.values(), Fraction(0)), True
     scale = math.lcm(*{level.denominator for level in levels.values()})
@@ -359,14 +361,15 @@ def _sum_of_worst(levels: Mapping[Region, Fraction], box: Box | None) -> tuple[F
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Regions of one version of a table: which of them can hold one row at once.
+    """Regions of one version of a table: which of them can contain the same row.
 
     Attributes
     ----------
     everywhere, nowhere : tuple of int
-        Those that hold every row, and those that hold none.
+        The regions that contain every row, and those that contain none.
     parts : tuple
-        Parts that have no columns in common; of each the largest sets of regions that hold a cell.
+        Parts that have no columns in common; for each, the largest sets of regions with a common
+        bin.
     exact : bool
         Whether no column was left out.
     """
@@ -377,7 +380,7 @@ class _Group:
     exact: bool
 
     def most(self, whole: Sequence[int]) -> int:
-        """Return the largest sum of whole numbers, one for each region."""
+        """Return the largest sum over regions that meet, given a whole number for each region."""
         total = sum(whole[i] for i in self.everywhere)
         for sets in self.parts:
             total += max(sum(map(whole.__getitem__, held)) for held in sets)
@@ -401,7 +404,7 @@ def _group(regions: tuple[Region, ...], around: Box | None, limits: tuple[int, i
 
 
 def _cut(box: Box, sides: Mapping[str, Side]) -> Box | None:
-    """Return what a box asks of the rows of another one; None where they do not meet."""
+    """Return a box's conditions on the rows of another box; None if the two do not meet."""
     kept = []
     for side in box:
         other = sides.get(side[0])
@@ -417,7 +420,7 @@ def _cut(box: Box, sides: Mapping[str, Side]) -> Box | None:
 
 
 def _parts(regions: Mapping[int, Sequence[Box]]) -> list[dict[int, Sequence[Box]]]:
-    """Return the regions, apart where they have no columns in common: their cells combine freely."""
+    """Return the regions in parts without common columns: the bins of parts combine freely."""
     parts: list[tuple[set[str], dict[int, Sequence[Box]]]] = []
     for i, own in regions.items():
         columns, joined = {side[0] for box in own for side in box}, {i: own}
@@ -426,7 +429,7 @@ def _parts(regions: Mapping[int, Sequence[Box]]) -> list[dict[int, Sequence[Box]
             if columns.isdisjoint(part[0]):
                 rest.append(part)
             else:
-                # into the larger one, so that nothing is copied over and over
+                # into the larger part, to avoid copying over and over
                 part[0].update(columns)
                 part[1].update(joined)
                 columns, joined = part
@@ -437,7 +440,7 @@ def _parts(regions: Mapping[int, Sequence[Box]]) -> list[dict[int, Sequence[Box]
 def _sets(
     regions: Mapping[int, Sequence[Box]], most_cells: int, most_held: int
 ) -> tuple[tuple[tuple[int, ...], ...], bool]:
-    """Return the largest sets of regions that can hold one cell, and whether all of them can."""
+    """Return the largest sets of regions with a common bin, and whether the result is exact."""
     if len(regions) == 1:
         return (tuple(regions),), True
     owners = [i for i, own in regions.items() for _ in own]
@@ -451,7 +454,7 @@ def _sets(
     exact = True
     for asked in sorted(sides.values(), key=len, reverse=True):
         values = _held(asked, every)
-        # a column that is left out makes boxes meet that do not: the sum is then too large, never small
+        # leaving out a column makes more boxes meet: the sum is then too large, never too small
         met: Collection[int] | None = None
         if len(found) * len(values) <= most_cells:
             met = _largest({one & other for one in found for other in values})
@@ -477,7 +480,7 @@ def _held(asked: Iterable[tuple[int, Side]], every: int) -> list[int]:
         missing |= bit if null else 0
         for low, high in intervals:
             events += [(low, 0, bit), (high, 1, bit)]
-    # closed intervals: of those at one code, all begin before any ends
+    # intervals are closed: at one code, all begin before any ends
     events.sort()
     found, now, grown = {free | missing}, free, False
     open_: dict[int, int] = {}
@@ -491,7 +494,7 @@ def _held(asked: Iterable[tuple[int, Side]], every: int) -> list[int]:
 
 
 def _largest(sets: Collection[int]) -> list[int]:
-    """Return the sets that are part of no other one; of many also some that are."""
+    """Return the sets that are not subsets of another one; of many sets, return all."""
     if len(sets) > _FEW:
         return list(sets)
     kept: list[int] = []

@@ -1,35 +1,37 @@
 """Noise paths: all noisy versions of one vector, correlated so that the finest pays for all.
 
-A version is a level and a vector of lattice integers. Two kinds: Gaussian paths (zCDP)
-can be refined to any level; Laplace chains (pure DP) hold the levels of a fixed public grid.
+A version is a level and a vector of lattice integers. There are two kinds: Gaussian paths (zCDP)
+can be refined to any level; Laplace chains (pure DP) have the levels of a fixed public grid.
 
-Why a Gaussian path costs its levels, no more, although its numbers are whole
------------------------------------------------------------------------------
+Why a Gaussian path costs its levels and no more, although its numbers are integers
+-----------------------------------------------------------------------------------
 With L2 sensitivity D, a version at level rho has variance V(rho) = 64 (ceil(s / 64) + 1), where
-s = D^2 / (2 rho) is that of continuous noise, all in squares of lattice units. So V - 64 >= s, and two
-variances on a path are equal, which makes them one version, or at least 64 apart. Every version is a
-discrete Gaussian with exactly the centre and the variance of the Gaussian process with
-Cov(y, y') = min(V, V') given its neighbours on the path (given the exact vector where it is the
-finest): its parameter h is at least 32.
+s = D^2 / (2 rho) is that of continuous noise, all in squares of lattice units. So V - 64 >= s, and
+two variances on a path are equal, which makes them one version, or at least 64 apart. Every version
+is a discrete Gaussian with exactly the centre and the variance of the Gaussian process with
+Cov(y, y') = min(V, V') given its neighbours on the path (for the finest version, given the exact
+vector): its parameter h is at least 32.
 
 1. Versions that nobody sees may be left out. Given the others, a hidden version is Gaussian with a
-   parameter of at least 32, and a sum of exp(-(z - c)^2 / (2h)) / sqrt(2 pi h) over all whole z is within
-   1 +- 2T of 1, T = exp(-2 pi^2 32) < 1e-274 (Poisson summation; docs/methods/noise.md, lemma 3).
-   So what somebody sees is within e^(+-X) of the process at whole points, X < 1e-200 for any path
-   that fits into a computer; only the elements that one unit changes count.
-2. GDP. Let u_1, u_2, ... be continuous Gaussian releases merged by precision, u_k of variance V_k - 64
-   when version k is seen; each costs mu^2 = D^2 (1/(V_k - 64) - 1/(V_(k-1) - 64)), and all together at
-   most twice the level. The versions can be drawn from them alone: y_1 around u_1 with parameter 64, and
-   y_2 around b y_1 + (1 - b) u_2 with parameter 64 g / (64 + g) >= 32, where b = 64 / (64 + g) and
-   g = V_1 - V_2: this gives Var(y_2) = Cov(y_1, y_2) = V_2 and Cov(y_2, u_2) = V_2 - 64, so that it
-   can go on; coarser ones are drawn from those seen. Up to e^(+-X) the path is a post-processing of releases that cost the levels,
-   however the next level was chosen. The X is taken off the cap (``loss.RESERVE``).
-3. zCDP. All versions together cost D_a <= a D^2 / (2V) + X (2a - 1) / (a - 1) at each order a. The first
-   term is less than a rho by the share 64 / V > 1e-60 of it, which exceeds the second for a >= 1 + 1e-100;
-   and D_a grows with a, so that a rho bounds it for the orders below as well. Nothing has to be added.
+   parameter of at least 32, and the sum of exp(-(z - c)^2 / (2h)) / sqrt(2 pi h) over all integers
+   z lies within 1 +- 2T, T = exp(-2 pi^2 32) < 1e-274 (Poisson summation; docs/methods/noise.md,
+   lemma 3). So the versions that somebody sees are within e^(+-X) of the process at integer points,
+   X < 1e-200 for any path that fits into a computer; only the elements that one unit changes count.
+2. GDP. Let u_1, u_2, ... be continuous Gaussian releases merged by precision, u_k of variance
+   V_k - 64 when version k is seen; each costs mu^2 = D^2 (1/(V_k - 64) - 1/(V_(k-1) - 64)), and all
+   together at most twice the level. The versions can be drawn from them alone: y_1 around u_1 with
+   parameter 64, and y_2 around b y_1 + (1 - b) u_2 with parameter 64 g / (64 + g) >= 32, where
+   b = 64 / (64 + g) and g = V_1 - V_2. This gives Var(y_2) = Cov(y_1, y_2) = V_2 and
+   Cov(y_2, u_2) = V_2 - 64, so the construction can continue; coarser versions are drawn from those
+   seen. Up to e^(+-X) the path is a post-processing of releases that cost the levels, however the
+   next level was chosen. The X is subtracted from the cap (``loss.RESERVE``).
+3. zCDP. All versions together cost D_a <= a D^2 / (2V) + X (2a - 1) / (a - 1) at each order a. The
+   first term is below a rho by the share 64 / V > 1e-60 of it. This margin exceeds the second term
+   for a >= 1 + 1e-100. D_a grows with a, so a rho also bounds it for the orders below. Nothing has
+   to be added.
 
-The sums in 2 and 3 are of what was charged on the path so far, never less than what was learned of it.
-The same with all steps: docs/methods/noise.md, theorems 6 to 8.
+The sums in 2 and 3 are those of the charges on the path so far, which are never below the loss from
+it. All steps of the proof are in docs/methods/noise.md, theorems 6 to 8.
 """
 
 from __future__ import annotations
@@ -46,9 +48,9 @@ from dpnb.privacy.definition import PURE
 from dpnb.privacy.noise import Noise, gaussian_around
 
 LEAST_LEVEL = Fraction(1, 10**9)
-"""Smallest level of a vector: below it the noise tells nothing, and far below it leaves 64 bits."""
+"""Smallest level of a vector: below it a version shows nothing; far below it exceeds 64 bits."""
 VARIANCE_STEP = 64
-"""Variances of Gaussian versions are whole multiples of this, in squares of lattice units."""
+"""Variances of Gaussian versions are multiples of this, in squares of lattice units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +72,18 @@ def _by_level(version: Version) -> Fraction:
 
 
 def insert(path: list[Version], version: Version) -> None:
-    """Put a version in its place on a path."""
+    """Insert a version into a path, ordered by level."""
     insort(path, version, key=_by_level)
 
 
 def find(path: Sequence[Version], level: Fraction) -> Version | None:
-    """Return the version at exactly ``level``, None where the path has none."""
+    """Return the version at exactly ``level``, or None if the path has none."""
     place = bisect_left(path, level, key=_by_level)
     return path[place] if place < len(path) and path[place].level == level else None
 
 
 def needs_data(path: Sequence[Version], level: Fraction) -> bool:
-    """Return whether a Gaussian version at ``level`` takes a new look at the exact vector."""
+    """Return whether a Gaussian version at ``level`` needs the exact vector."""
     return not path or level > path[-1].level
 
 
@@ -95,18 +97,18 @@ def gaussian_version(
     """Return the version of a Gaussian path at ``level`` (docs/methods/noise.md, algorithm 5).
 
     The path is the reverse-time process y = x + B(V) with Cov(B(V), B(V')) = min(V, V') for the
-    variances V of :func:`variance_of`. A version is drawn given the next finer one, or the exact vector
-    where there is none, and the next coarser one, where there is one. Levels of equal variance are one
-    version.
+    variances V of :func:`variance_of`. A version is drawn given the next finer one (or the exact
+    vector, if there is none) and the next coarser one (if there is one). Levels of equal variance
+    are one version.
 
     Parameters
     ----------
     path : sequence of Version
         The versions drawn so far, from coarse to fine.
     level : Fraction
-        The wanted rho.
+        The target rho.
     exact : sequence of int or None
-        The exact lattice vector; needed only when :func:`needs_data`.
+        The exact lattice vector; required only if :func:`needs_data`.
     sensitivity : int
         L2 sensitivity in lattice units.
     """
@@ -128,7 +130,7 @@ def gaussian_version(
         return Version(level, tuple(gaussian_around(fine, 1, Fraction(variance - least), noise)))
     coarse = path[place - 1]
     most = variance_of(sensitivity, coarse.level)
-    # both parts of the gap are multiples of the step, which keeps the numbers short
+    # both parts of the gap are multiples of the variance step, which keeps the numbers short
     above, below = (most - variance) // VARIANCE_STEP, (variance - least) // VARIANCE_STEP
     centres = [above * a + below * b for a, b in zip(fine, coarse.vector, strict=True)]
     spread = Fraction((variance - least) * (most - variance), most - least)
@@ -138,7 +140,8 @@ def gaussian_version(
 def variance_of(sensitivity: int, level: Fraction) -> int:
     """Return the noise variance of a Gaussian version, in squares of lattice units.
 
-    That of continuous noise, sensitivity^2 / (2 rho), and between one and two ``VARIANCE_STEP`` more.
+    It is that of continuous noise, sensitivity^2 / (2 rho), plus one to two times
+    ``VARIANCE_STEP``.
     """
     nominal = Fraction(sensitivity * sensitivity) / (2 * level)
     return VARIANCE_STEP * (math.ceil(nominal / VARIANCE_STEP) + 1)
@@ -149,14 +152,14 @@ _FIRST, _LAST = -48, 24
 
 
 def grid() -> tuple[Fraction, ...]:
-    """Return the public levels of Laplace chains: epsilon = 2^(j/4) from 2^-12 to 2^6, ascending."""
+    """Return the public levels of Laplace chains, ascending: epsilon = 2^(j/4), 2^-12 to 2^6."""
     return tuple(
         Fraction(math.ceil(2 ** (j / GRID_STEPS) * 10**9), 10**9) for j in range(_FIRST, _LAST + 1)
     )
 
 
 def snap(level: Fraction, *, up: bool) -> Fraction | None:
-    """Return the grid level next to ``level``, below it or above it; None beyond the grid."""
+    """Return the nearest grid level below ``level``, or above with ``up``; None beyond the grid."""
     levels = grid()
     if up:
         place = bisect_left(levels, level)
@@ -168,7 +171,7 @@ def snap(level: Fraction, *, up: bool) -> Fraction | None:
 def laplace_chain(
     exact: Sequence[int], levels: Sequence[Fraction], sensitivity: int, noise: Noise
 ) -> tuple[Version, ...]:
-    """Draw all of some ascending levels; returned from coarse to fine.
+    """Draw versions at all given levels (ascending); return them from coarse to fine.
 
     eta_G ~ DLap(scale_G); going coarser, eta_g = eta_{g+1} + B_g DLap(scale_g) with
     P(B_g = 0) = (a_{g+1} / a_g) ((1 - a_g) / (1 - a_{g+1}))^2 and a = exp(-1/scale)

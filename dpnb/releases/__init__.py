@@ -1,1 +1,1 @@
-"""From a statement to what it measures, how finely and at what cost."""
+"""Plans, their privacy costs, and the loop that carries requests out."""

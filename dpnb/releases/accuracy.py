@@ -1,4 +1,4 @@
-"""What an analyst asks for: a level or an error, and how the intervals are to be stated."""
+"""The accuracy of a request: a privacy cost or an error, and how to state confidence intervals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpnb.sql.query import Aggregate, Query
 
 Intervals: TypeAlias = Literal["simultaneous", "each"]
 ANY_LOOK = 6 / math.pi**2
-"""Share of the failure probability of look 1; look i gets ANY_LOOK / i^2, and they add up to 1."""
+"""Look 1's share of the failure probability; look i gets ANY_LOOK / i^2, and all add up to 1."""
 
 EACH = Option(
     "intervals", {"enum": ["simultaneous", "each"]}, "simultaneous", "alone",
@@ -46,32 +46,32 @@ OPTIONS = (
     replace(HISTORY, help="with --error: ignore past answers"),
     Option("split", or_null(AMOUNT), None),
 )  # fmt: skip
-"""What a query can be told."""
+"""The options of a query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """What was asked for: a level (``rho`` or ``epsilon``) or an ``error``, and how to state it.
+    """The requested accuracy: a level (``rho`` or ``epsilon``) or an ``error``, and its statement.
 
     Parameters
     ----------
     level : Fraction or None
-        The level of the statement in the session's privacy definition.
+        Privacy cost of the statement, in the session's privacy definition.
     error : mapping of alias to float, or None
-        Wanted margins of error of the displayed intervals.
+        Requested margins of error of the displayed confidence intervals.
     rows : int or None
         Group size for which the error of an AVG holds.
     confidence : float
         Between 0 and 1.
     looks : 1 or 'any'
-        Whether intervals hold for a precision fixed before looking, or at all looks together whose
-        accuracies were fixed beforehand, wherever one stops.
+        1: confidence intervals hold for an accuracy that was fixed before looking. 'any': they hold
+        at all looks together, wherever you stop, if the accuracies were fixed beforehand.
     intervals : {'simultaneous', 'each'}
-        Whether the confidence is for all intervals together or for each on its own.
+        Whether the confidence is for all confidence intervals together or for each on its own.
     split : Fraction or None
         Share of an AVG's level that goes to its sum.
     conditional : bool
-        Whether the level was picked by looking at the data.
+        Whether the level was chosen by looking at the data.
     history : bool
         Whether past answers to other statements may help to reach the error.
     """
@@ -87,7 +87,7 @@ class Accuracy:
     history: bool = True
 
     def alpha(self, intervals: int, look: int) -> float:
-        """Return the failure probability of one of ``intervals`` intervals at the given look.
+        """Return the failure probability of one of ``intervals`` confidence intervals at a look.
 
         Simultaneous intervals share it equally (union bound); so do the looks, as 1/i^2.
         """
@@ -144,12 +144,12 @@ def read_accuracy(
     split: object = None,
     history: object = True,
 ) -> Accuracy:
-    """Check the arguments of a request; public facts only.
+    """Check the arguments of a request and return its accuracy. Uses public facts only.
 
     Raises
     ------
     RequestError
-        When not exactly one of rho, epsilon and error is given, or one of them makes no sense.
+        Unless exactly one of rho, epsilon and error is given, or if an argument makes no sense.
     """
     amounts = {"rho": rho, "epsilon": epsilon, "error": error}
     named = [name for name, value in amounts.items() if value is not None]
@@ -230,9 +230,9 @@ def read_confidence(value: object) -> float:
 
 
 def _errors(error: object, query: Query, unit: str) -> dict[str, float]:
-    """Return the requested error of each aggregate that is measured, also of those within formulas.
+    """Return the requested error of each measured aggregate, including those inside formulas.
 
-    ``unit`` is the name of the amounts that the session counts.
+    ``unit`` is the privacy parameter of the session, rho or epsilon.
     """
     wanted: dict[str, float] = {}
 
@@ -260,10 +260,10 @@ def _errors(error: object, query: Query, unit: str) -> dict[str, float]:
                 "released values. Only a weighted sum of aggregates has a known error",
                 f"Give {unit}=0.05 instead of error, and look at the confidence intervals.",
             )
-        # what is measured may have another name here
+        # a measured aggregate may have another alias than in the formula
         for aggregate in query.measured:
             if any(aggregate.means(leaf) for leaf, _ in weights):
                 reach = sum(abs(weight) for _, weight in weights)
-                # a little less, for ends are rounded outwards
+                # a little less, because interval ends are rounded outwards
                 target(aggregate.alias, value / float(reach) * (1 - 1e-9))
     return wanted

@@ -1,4 +1,4 @@
-"""What is asked, as a value; and what a verb consists of, one declaration for each."""
+"""Calls of verbs as values, and the declaration of a verb."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from dpnb.releases.runner import Runner
 
 _PLAIN = (str, int, float, bool, type(None), Fraction, Decimal, Picked, PickedRational)
 _MOST_TEXT, _MOST_PARTS, _DEEPEST = 10_000, 500, 5
-"""A call that is longer is read anew each time."""
+"""A call beyond these limits is not kept, but read anew each time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a verb is asked.
+    """One call of a verb.
 
     Attributes
     ----------
     verb : str
     subject : object
-        What it is about: a statement, a question, a column. Queries are priced several at once.
+        A statement, a question or a column; several statements if their prices are asked together.
     options : mapping of str to object
-        As they were given.
+        As given.
     params : mapping of str to object, optional
         Values of the parameters ``:name``.
     """
@@ -39,22 +39,23 @@ class Call:
     params: Mapping[str, object] | None = None
 
     def key(self) -> Hashable | None:
-        """Return what is equal only for calls of equal meaning; None for one that is not kept.
+        """Return a key that is equal only for calls of equal meaning; None if the call is not kept.
 
-        That is one with values other than texts, numbers and collections of them, or with very many.
+        Calls with very many values, or with values other than texts, numbers and collections of
+        them, are not kept.
         """
         said = _plain([self.verb, self.subject, dict(self.options), self.params])
         return None if len(repr(said)) > _MOST_TEXT else said
 
 
 def _plain(value: Any, depth: int = 0) -> Hashable | None:
-    """Return a value as a key, equal only for values of equal type, text and mark; None for others."""
+    """Return a key, equal only for values of equal type and text; None for unsupported values."""
     kind = type(value)
     if kind in _PLAIN:
         try:
             return kind, repr(value)
         except ValueError:
-            # a whole number of thousands of digits has no text
+            # Python refuses to write a whole number of thousands of digits
             return None
     if kind not in (dict, list, tuple) or len(value) > _MOST_PARTS or depth > _DEEPEST:
         return None
@@ -65,19 +66,20 @@ def _plain(value: Any, depth: int = 0) -> Hashable | None:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One thing that analysts may ask.
+    """A kind of request that analysts may make.
 
     Attributes
     ----------
     subject : str
-        What the service calls the subject of a call.
+        The service's name for the subject of a call.
     options : sequence of Option
     result, price : type
-        What comes back; a verb without a price is free.
+        Types of the result and of the price; a verb without a price is free.
     run : callable
-        From a runner, an analyst's row and a call to the result. It may be cancelled, and named by the client.
+        Turns a runner, an analyst's account and a call into the result. It also takes an event that
+        cancels it and the client's identifier.
     priced : callable
-        From a runner, an analyst's row and a call to the price, or to a list of them.
+        Turns a runner, an analyst's account and a call into the price, or a list of prices.
     """
 
     subject: str
@@ -88,6 +90,6 @@ class Verb:
     priced: Callable[[Runner, str, Call], Any] | None = None
 
     def whole(self, call: Call) -> Call:
-        """Return a call with what it leaves unsaid, so that calls of equal meaning have equal keys."""
+        """Return a call with all defaults filled in, so that equal meanings have equal keys."""
         unsaid = {option.name: option.default for option in self.options}
         return replace(call, options=unsaid | {**call.options})

@@ -1,4 +1,4 @@
-"""The declared views of a curator: their exact counts, and which of them answers a statement."""
+"""The declared views of a curator: their exact counts, and the choice of one for a statement."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from dpnb.views.histogram import Histogram, Strategy, histogram
 from dpnb.views.view import View
 
 _MOST_ALIGNED = 5_000_000
-"""About how many bins of alignments are kept."""
+"""Approximate number of bins in all alignments that are kept."""
 
 
 class DeclaredViews:
     """Declared views with their exact counts, which never leave the curator.
 
-    Each is built once for a data version, all that are missing in one statement.
+    Each view is built once for each version of its table; one statement counts all missing views of
+    a table.
     """
 
     def __init__(self, tables: Mapping[str, Table], engines: Mapping[str, Engine]) -> None:
@@ -41,7 +42,7 @@ class DeclaredViews:
         self._building = threading.Lock()
 
     def of(self, table: str, store: Store) -> list[Histogram]:
-        """Return the declared views of a table's data version."""
+        """Return the declared views of a table in its current version."""
         version = store.version(table)
         found: list[Histogram | None] = []
         for name, declared in store.provenance.views.items():
@@ -53,7 +54,7 @@ class DeclaredViews:
         return [view for view in found if view is not None]
 
     def aligned(self, aggregate: Aggregate, query: Query, view: Histogram) -> Alignment | None:
-        """Return how a view answers an aggregate of a query; None when it cannot."""
+        """Return how a view answers an aggregate of a query; None if it cannot."""
         key = (
             view.id, aggregate.function, aggregate.value, aggregate.filter, query.where, query.keys,
         )  # fmt: skip
@@ -64,11 +65,11 @@ class DeclaredViews:
         return self._aligned[key]
 
     def all_names(self, store: Store) -> dict[str, str]:
-        """Return the names of all declared views of the current data versions, by id."""
+        """Return the names of all declared views of the current table versions, by id."""
         return {made.id: made.name for table in self._tables for made in self.of(table, store)}
 
     def names(self, views: Collection[str]) -> dict[str, list[str]]:
-        """Return the names of those of some views that are declared."""
+        """Return the names of the declared views among ``views``, by id."""
         found: dict[str, list[str]] = {}
         for view in self._views.values():
             if view is not None and view.id in views:
@@ -76,7 +77,7 @@ class DeclaredViews:
         return found
 
     def build(self, views: Iterable[Histogram]) -> None:
-        """Count the bins of views that were not counted yet: one statement for each table."""
+        """Count the bins of views that are not counted yet, with one statement for each table."""
         with self._building:
             missing: dict[str, dict[str, Histogram]] = {}
             for view in views:
@@ -88,7 +89,7 @@ class DeclaredViews:
                     self._exact[name] = view.measured(counted.reveal(i))
 
     def exact(self, view: Histogram) -> Sequence[int]:
-        """Return what is measured of a view, in lattice units; only noise may be drawn on it."""
+        """Return the exact values of a view, in lattice units; use them only to add noise."""
         if view.id not in self._exact:
             self.build([view])
         return self._exact[view.id]
@@ -102,15 +103,15 @@ class DeclaredViews:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The declared views that one row may be answered from.
+    """The declared views that may answer one analyst.
 
     Parameters
     ----------
     stored : sequence of str or None
-        Of the stored answer to the very same request, which is given again: the declared view of each
-        measured aggregate, None for those that had views of their own.
+        For a repeated request: the declared view that answered each measured aggregate, None for
+        aggregates with views of their own. The stored answer is given again.
     static : bool
-        Whether the views have limits of their own, so that nothing else is answered.
+        Whether the views have limits of their own, so that nothing else may be answered.
     """
 
     declared: DeclaredViews
@@ -121,11 +122,11 @@ class Choice:
     static: bool
 
     def part(self, aggregate: Aggregate, query: Query, accuracy: Accuracy) -> Part | None:
-        """Return the cheapest way to answer an aggregate from them; None where there is none.
+        """Return the cheapest way to answer an aggregate from these views; None if there is none.
 
-        Least for all together, then least for the row, then with the least noise
-        (docs/methods/dprovdb.md, algorithm 16).
-        On noise paths the row alone decides: what others did must not show in what she is answered.
+        The cheapest way costs least for all analysts together, then least for this account, then
+        has the least noise (docs/methods/dprovdb.md, algorithm 16).
+        On noise paths only the account counts: an answer must not show what other analysts did.
         """
         needed = columns_of(aggregate, query)
         found = [
@@ -185,7 +186,7 @@ def declaration(
     bins: Mapping[str, Sequence[Any] | None] | None,
     strategy: Strategy | None,
 ) -> dict[str, Any]:
-    """Return what the ledger keeps of a declared view."""
+    """Return the ledger's record of a declared view."""
     return {
         "table": table,
         "columns": list(columns),
@@ -204,7 +205,7 @@ def _plain(edge: Any) -> Any:
 def _fitting(
     name: str, declared: Mapping[str, Any], version: int, schema: Schema
 ) -> Histogram | None:
-    """Return a declared view, None where a later schema has no place for it."""
+    """Return a declared view; None if the current schema has no place for it."""
     try:
         return read_view(name, declared, version, schema)
     except (RequestError, SchemaError):
@@ -212,7 +213,7 @@ def _fitting(
 
 
 def read_view(name: str, declared: Mapping[str, Any], version: int, schema: Schema) -> Histogram:
-    """Build a declared view from the data of :func:`declaration`."""
+    """Build a declared view from the result of :func:`declaration`."""
     matrix = declared["strategy"]
     strategy = None if matrix is None else Strategy(tuple(map(tuple, matrix)))
     return histogram(

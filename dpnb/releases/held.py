@@ -1,4 +1,4 @@
-"""What an analyst holds: versions of views with the distribution of their noise."""
+"""The release cache: versions of views that an analyst has, with their noise distributions."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NOTHING = Fraction(0), ""
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A version of a view that an analyst holds, or plans to buy (then without values).
+    """A version of a view that an analyst has, or plans to buy (then without values).
 
-    ``whole`` is the view as released where columns were summed out, and ``summed`` how many of its answers
-    make one of these.
+    If columns were summed out, ``whole`` is the view as released, and ``summed`` is how many of its
+    answers add up to one of these.
     """
 
     view: View
@@ -43,13 +43,13 @@ class Held:
 
     @property
     def planned(self) -> bool:
-        """Whether it is not bought yet."""
+        """Whether this version is not bought yet."""
         return self.values is None
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What some rows hold of one table's data version, and the public facts that go with it.
+    """The releases that some accounts have for one version of a table, with related public facts.
 
     Attributes
     ----------
@@ -58,9 +58,9 @@ class Known:
     ledger : str
     stamp : str
     conditional : frozenset of str
-        Names of the views that were ever released conditionally.
+        Names of the views that were ever released at a data-dependent privacy cost.
     looks : mapping
-        How many different versions of each view were seen, by its name.
+        How many different versions of each view one account received at most, by view name.
     """
 
     held: tuple[Held, ...]
@@ -73,13 +73,13 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseCache:
-    """Reads what analysts hold from an accountant; of the tables it knows what is public."""
+    """Reads analysts' releases from an accountant; about the tables it has only public facts."""
 
     memo: Memo
     schemas: Mapping[str, Schema]
 
     def known(self, store: Store, rows: Collection[str], table: str) -> Known:
-        """Return what some rows hold of a table's current data version."""
+        """Return the releases that some accounts have for the current version of a table."""
         state, version = store.accountant, store.version(table)
         held = self.held(state, rows, table, version)
         looks = {one.name: max(len(state.looks(row, [one.name])) for row in rows) for one in held}
@@ -95,12 +95,12 @@ class ReleaseCache:
         version: int,
         levels: Mapping[str, Fraction] | None = None,
     ) -> list[Held]:
-        """Return the finest version of each view of a data version that some rows hold together.
+        """Return, for each view of a table version, the finest version that some accounts have.
 
-        On a noise path it is a sufficient statistic of all coarser ones: these are the finest one
-        plus independent noise (docs/methods/bayes.md, definition 5; noise.md, definition 4). Of
-        independent or additive versions the others are left aside. ``levels`` instead: the versions
-        that one row held at some moment.
+        On a noise path the finest version is a sufficient statistic of all coarser ones, which are
+        the finest one plus independent noise (docs/methods/bayes.md, definition 5; noise.md,
+        definition 4). With independent or additive noise, the coarser versions are left out.
+        ``levels`` gives the versions that one account had at some moment, to use instead.
         """
         if isinstance(rows, str):
             raise TypeError("rows are several names")
@@ -132,7 +132,7 @@ class ReleaseCache:
         level: Fraction,
         definition: Mapping[str, Any],
     ) -> Held | None:
-        """Return one version, unless its view has no sense under today's schema."""
+        """Return one version; None if its view makes no sense under the current schema."""
 
         def make() -> Held | None:
             view = self._view(name, definition)
@@ -158,5 +158,5 @@ def _values(held: Held | None) -> int:
 
 
 def planned(view: View, level: Fraction, privacy: PrivacyDefinition) -> Held:
-    """Return a version that is planned to be bought: its distribution is known, its values are not."""
+    """Return a version that is not bought yet: it has a noise distribution and no values."""
     return Held(view, view.id, level, view.distribution(level, privacy), None)

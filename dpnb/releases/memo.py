@@ -1,4 +1,4 @@
-"""What was worked out before and would come out the same: requests that were read, plans, merged answers."""
+"""A cache of work whose result would be the same again: parsed requests, plans, merged answers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 MOST = 5_000_000
-"""About how many values are kept, whatever they belong to."""
+"""Approximate number of values that are kept in all results together."""
 _FRAME = 500
-"""What a result takes beside its values, counted in values."""
+"""Fixed size of a result in addition to its values, counted in values."""
 
 
 class Memo:
-    """Keeps the last result of each piece of work, with what it rests on.
+    """Keeps the last result for each key, with the stamp that the result depends on.
 
-    Everything in it follows from public facts and from what was released; nothing is lost with it but time.
+    Everything in it follows from public facts and from releases; losing it costs only time.
     """
 
     def __init__(self) -> None:
@@ -32,18 +32,19 @@ class Memo:
         make: Callable[[], T],
         size: Callable[[T], int] = lambda _: 0,
     ) -> T:
-        """Return what ``make`` gave for a key on a stamp, or gives now; an error is not kept.
+        """Return the result for a key and a stamp, from the cache or from ``make``; keep no error.
 
         Parameters
         ----------
         key : hashable or None
-            What is worked out; None for what is not kept.
+            Identifies the work; None if the result is not to be kept.
         stamp : hashable
-            What it rests on besides, such as the ledger's sequence: of another one the result is forgotten.
+            What else the result depends on, such as the ledger's sequence number. A result with
+            another stamp is replaced.
         make : callable
         size : callable, optional
-            How many values a result holds, where these may be many. One with more than a fiftieth of all that
-            are kept is not kept.
+            Number of values in a result, if there may be many. A result larger than a fiftieth of
+            the total limit is not kept.
         """
         found = None if key is None else self._kept.get(key)
         if found is not None and found[0] == stamp:
@@ -55,7 +56,7 @@ class Memo:
         return made
 
     def _keep(self, key: Hashable, stamp: Hashable, made: object, size: int) -> None:
-        """Keep a result in the place of what was worked out longest ago."""
+        """Keep a result, and drop the oldest ones while there are too many values."""
         with self._lock:
             self._drop(key)
             if size <= MOST // 50:

@@ -1,6 +1,7 @@
-"""What a request can be told, one line for each option: cells, completion and the service read the same lines.
+"""The options of requests, declared once: cells, completion and the service read the same lines.
 
-The methods of ``Session`` are written by hand, for editors and type checkers; a test holds them to these lines.
+The methods of ``Session`` are written by hand, for editors and type checkers; a test compares them
+with these lines.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ Written: TypeAlias = Literal[
     "text", "number", "whole", "amount", "names", "by alias", "percent", "parts", "pair", "any or whole",
     "mapping", "list", "alone",
 ]  # fmt: skip
-"""How a cell writes a value; 'alone': the option has none, and stands for ``Option.means``."""
+"""How a cell writes a value; 'alone': the flag has no value and stands for ``Option.means``."""
 
 TEXT: dict[str, Any] = {"type": "string"}
 NUMBER: dict[str, Any] = {"type": "number"}
@@ -29,12 +30,12 @@ AMOUNT = {
 
 
 def or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a value that may be missing."""
+    """Return the schema of a value that may be null."""
     return {"anyOf": [schema, {"type": "null"}]}
 
 
 def by_name(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object with such values."""
+    """Return the schema of an object whose values have a given schema."""
     return {"type": "object", "additionalProperties": schema}
 
 
@@ -50,21 +51,21 @@ class Option:
     Attributes
     ----------
     name : str
-        In Python and on the wire.
+        Its name in Python and on the wire.
     schema : mapping
         JSON schema of its values.
     default : object
-        What holds when nobody says anything.
+        The value if the option is not given.
     written : str
         How a cell writes a value.
     help : str
-        What it is for, as a cell's help says; '' where cells do not have it.
+        The text of a cell's help; '' if cells do not offer the option.
     flag : str
-        In a cell, without its hyphens; by default the name.
+        Its name in a cell, without hyphens; by default ``name``.
     metavar : str
-        What the help calls a value; by default the name.
+        The help's name for a value; by default ``name``.
     means : object
-        The value that the flag stands for, where it has none of its own.
+        The value that the flag stands for, if it takes none.
     """
 
     name: str
@@ -86,11 +87,11 @@ Options: TypeAlias = Sequence[Option]
 
 
 def names(options: Options) -> tuple[str, ...]:
-    """Return the names of some options."""
+    """Return the names of options."""
     return tuple(option.name for option in options)
 
 
 def schema_of(options: Options) -> dict[str, Any]:
-    """Return the JSON schema of an object that may have each of some options, and nothing else."""
+    """Return the JSON schema of an object that may have these options, and nothing else."""
     found = {option.name: dict(option.schema) for option in options}
     return {"type": "object", "properties": found, "additionalProperties": False}

@@ -1,4 +1,4 @@
-"""What a statement will measure and how finely: from accuracy to a level for each view."""
+"""Plans: the views that a statement measures, and the level of each for a requested accuracy."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ from dpnb.views.measures import Scan
 from dpnb.views.view import View, scan_of, views_of
 
 MOST_LEVEL = Fraction(10**12)
-"""Largest level of a vector: from about 10**9 on, the lattice's own noise is felt (``View.distribution``)."""
+"""Largest level of a vector; from about 10**9 on, the lattice's own noise matters
+(``View.distribution``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """One aggregate of a plan and the views it is computed from: its own, or a declared one.
 
-    With an ``alignment`` both views, where there are two, are the declared one.
+    With an ``alignment``, each of ``sum`` and ``count`` that is given is the declared view.
     """
 
     aggregate: Aggregate
@@ -51,7 +52,7 @@ class Part:
         return self.sum is not None and self.count is not None
 
     def views(self) -> list[View]:
-        """Return the different views in use."""
+        """Return the distinct views in use."""
         if self.alignment is not None:
             return [self.alignment.view]
         return [view for view in (self.sum, self.count) if view is not None]
@@ -59,7 +60,7 @@ class Part:
     def distribution(
         self, plan: Plan, view: View, level: Fraction, centred: bool | None
     ) -> NoiseDistribution:
-        """Return the noise of the part's sums (centred or not) or counts (None) at a view's level."""
+        """Return the noise of a part's sums (centred or not) or counts (None) at a level."""
         own = plan.distribution(view, level)
         if self.alignment is None:
             return own
@@ -74,19 +75,19 @@ class Part:
 
 
 class Catalogue(Protocol):
-    """Declared views, and what they would cost whom."""
+    """Declared views that may answer aggregates."""
 
     def part(self, aggregate: Aggregate, query: Query, accuracy: Accuracy) -> Part | None:
-        """Return the cheapest way to answer an aggregate from them; None where there is none."""
+        """Return the cheapest way to answer an aggregate from them; None if there is none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A statement's views and the level each is to be brought up to. Holds public facts only.
+    """A statement's views and the target level of each. Holds public facts only.
 
-    ``request`` is a name that is equal for requests of equal meaning and accuracy on one data version.
-    ``epsilons`` is what each view gets of an epsilon under a basic accountant.
+    ``request`` is equal for requests of equal meaning and accuracy on one version of a table.
+    ``epsilons`` is each view's share of an epsilon under a basic accountant.
     """
 
     query: Query
@@ -100,13 +101,13 @@ class Plan:
     epsilons: Mapping[str, Fraction] = field(default_factory=dict)
 
     def level_targets(self) -> dict[str, LevelTarget]:
-        """Return what is wanted of each view."""
+        """Return the target level of each view."""
         return {
             name: LevelTarget(level, self.epsilons.get(name)) for name, level in self.levels.items()
         }
 
     def alpha(self, look: int) -> float:
-        """Return the failure probability of the interval of one aggregate in one group."""
+        """Return the failure probability of one aggregate's confidence interval in one group."""
         return self.accuracy.alpha(self.groups * self.query.claims, look)
 
     def distribution(self, view: View, level: Fraction) -> NoiseDistribution:
@@ -114,18 +115,18 @@ class Plan:
         return view.distribution(level, self.privacy)
 
     def scan(self, views: Mapping[str, View]) -> Scan:
-        """Return one scan that measures ``views``; its measures are in their order."""
+        """Return one scan that measures ``views``, in the same order."""
         return scan_of(self.query.where, views)
 
 
 def request_name(query: Query, accuracy: Accuracy, version: int, *, own: bool = False) -> str:
-    """Return a name that is equal for requests of equal meaning and accuracy on one data version.
+    """Return a name that is equal for requests of equal meaning and accuracy on one table version.
 
-    ``own`` when declared views were passed over.
+    ``own`` says that declared views were ignored.
     """
     asked = accuracy.to_dict()
     if accuracy.error is not None:
-        # aliases are no part of the meaning: errors in the order of the aggregates
+        # aliases are not part of the meaning, so errors go in the order of the aggregates
         asked["error"] = [accuracy.error[aggregate.alias] for aggregate in query.measured]
     meaning = [describe(query), asked, version, *(["own views"] if own else [])]
     text = json.dumps(meaning, sort_keys=True, ensure_ascii=False)
@@ -145,15 +146,15 @@ def plan(
 ) -> Plan:
     """Decide the level of each view from public facts.
 
-    ``seen`` tells how many versions of some views together the analyst was shown: with
-    ``looks='any'`` an error is met at the look that is coming. An aggregate that declared views of
-    the ``catalogue`` can answer is answered from the cheapest of them, the others from views of their
-    own. ``name`` is the request's, by default that of :func:`request_name`. ``release_delta`` is needed
-    where a basic accountant splits an epsilon.
+    ``seen`` returns how many versions of some views together the analyst has received: with
+    ``looks='any'``, an error is met at the next look. If declared views of the ``catalogue`` can
+    answer an aggregate, the cheapest of them does; other aggregates get views of their own.
+    ``name`` is the request's name, by default that of :func:`request_name`. A basic accountant that
+    splits an epsilon needs ``release_delta``.
 
-    With a level, each aggregate gets an equal share; an AVG's share is split between its centred sum
-    and its count; a view that serves several aggregates gets its largest share; then all shares are
-    scaled to add up to the level. With errors, each view gets the least level that suffices.
+    With a level, each aggregate gets an equal share; an AVG's share is split between its centred
+    sum and its count; a view that serves several aggregates gets its largest share; then all shares
+    are scaled to add up to the level. With errors, each view gets the least level that suffices.
     """
     request = request_name(query, accuracy, version) if name is None else name
     draft = at_levels(query, accuracy, version, privacy, request, {}, catalogue)
@@ -190,7 +191,7 @@ def at_levels(
     levels: Mapping[str, Fraction],
     catalogue: Catalogue | None,
 ) -> Plan:
-    """Return the plan of a statement whose views have these levels, for whatever reason."""
+    """Return the plan of a statement whose views have given levels."""
     parts = []
     views: dict[str, View] = {}
     for aggregate in query.measured:
@@ -220,12 +221,12 @@ def basic_level(epsilon: Fraction, release_delta: Fraction) -> Fraction:
 def shares(
     parts: Sequence[Part], accuracy: Accuracy, privacy: PrivacyDefinition
 ) -> dict[str, Fraction]:
-    """Return each view's share of the level of a statement; they add up to 1."""
+    """Return each view's share of a statement's level; the shares add up to 1."""
     split = SUM_SHARE[privacy] if accuracy.split is None else accuracy.split
     alone = {view.id for part in parts if not part.is_mean for view in part.views()}
     found: dict[str, Fraction] = {}
     for part in parts:
-        # a count that another aggregate pays for leaves an AVG's whole share to its sum
+        # if another aggregate pays for the count, an AVG's whole share goes to its sum
         paid = accuracy.split is None and part.count is not None and part.count.id in alone
         for view, share in ((part.sum, Fraction(1) if paid else split), (part.count, 1 - split)):
             if view is not None:
@@ -256,7 +257,7 @@ def _sufficient_levels(draft: Plan, seen: Callable[[Sequence[str]], int]) -> dic
             need(view, level_for_error(error, view.sensitivity(privacy), alpha, privacy))
         elif part.sum is not None and part.count is not None:
             reach = part.sum.spread
-            # noise for many rows of one unit is that of one row on a group so many times smaller
+            # k rows per unit: the noise is that of one row per unit in a group 1/k as large
             rows = float(draft.accuracy.rows or 1) / part.count.sensitivity(privacy)
             level = level_for_mean_error(error, reach, rows, alpha, split, privacy)
             need(part.sum, level * split)
@@ -265,14 +266,14 @@ def _sufficient_levels(draft: Plan, seen: Callable[[Sequence[str]], int]) -> dic
 
 
 def _sharers(aggregate: Aggregate, query: Query, accuracy: Accuracy) -> int:
-    """Return among how many intervals of a formula the failure probability of one is shared."""
+    """Return how many confidence intervals of a formula share one failure probability."""
     return query.sharers(aggregate) if accuracy.intervals == "each" else 1
 
 
 def declared_level(
     part: Part, query: Query, accuracy: Accuracy, privacy: PrivacyDefinition
 ) -> Fraction:
-    """Return the level of a declared view at which an aggregate has its requested error at first look."""
+    """Return the level of a declared view that meets an aggregate's error at the first look."""
     if part.alignment is None or accuracy.error is None:
         raise ValueError("there is no declared view, or no error")
     alpha = accuracy.alpha(part.alignment.groups * len(query.measured), 1)
@@ -290,7 +291,7 @@ def _declared_level(
     privacy: PrivacyDefinition,
 ) -> Fraction:
     if made.norm(None) == 0 or (part.sum is not None and made.norm(False) == 0):
-        # nothing is added up: the answer is 0, and known to be
+        # nothing is added up, so the answer is exactly 0
         return LEAST_LEVEL
     if part.is_mean:
         z = NoiseDistribution("gaussian", 1.0).quantile(alpha)
@@ -300,7 +301,7 @@ def _declared_level(
 
 
 def _snapped(level: Fraction, accuracy: Accuracy) -> Fraction:
-    """Return the level on the public grid: below for a requested cost, above for a requested error."""
+    """Round a level to the public grid: down for a requested cost, up for a requested error."""
     snapped = snap(level, up=accuracy.error is not None)
     if snapped is None:
         low, high = float(grid()[0]), float(grid()[-1])
@@ -315,10 +316,10 @@ def _snapped(level: Fraction, accuracy: Accuracy) -> Fraction:
 def margin_of_error(
     part: Part, plan: Plan, levels: Mapping[str, Fraction], look: int, rows: int, sharers: int = 1
 ) -> float:
-    """Return the margin of error to expect of an aggregate's interval; for AVG on groups of ``rows``.
+    """Return the expected margin of error of an aggregate; for AVG in groups of ``rows`` rows.
 
-    COUNT and SUM: the quantile of the noise. AVG: the worst case over means at the given count. It is
-    one of ``sharers`` intervals that share a failure probability.
+    COUNT and SUM: the quantile of the noise. AVG: the worst case over means at the given count.
+    ``sharers`` confidence intervals share the failure probability.
     """
     alpha = plan.alpha(look) / sharers
     if part.sum is not None and part.count is not None:

@@ -1,7 +1,7 @@
-"""What every request that spends has in common; a runner carries one out.
+"""The protocol of requests that spend budget; a runner carries them out.
 
-It is planned once on each state of the ledger; the data are looked at once, outside any lock. What it commits is
-one entry of the ledger.
+A request is planned once for each state of the ledger. It reads the data once, outside any lock,
+and commits one entry to the ledger.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Planned(Protocol):
 
     @property
     def request(self) -> str:
-        """A name that is equal for requests of equal meaning and cost on one data version."""
+        """A name that is equal for requests of equal meaning and cost on one table version."""
         ...
 
 
@@ -34,20 +34,20 @@ T = TypeVar("T", bound=Planned, covariant=True)
 class Request(Protocol[P, R]):
     """One analyst's request for something that costs.
 
-    ``plan`` comes first; everything else rests on its result and on the state of the store at that moment.
+    ``plan`` comes first; everything else depends on its result and on the store at that moment.
     """
 
     verb: ClassVar[str]
-    """What is asked for: query, explain, decide, discover, risk."""
+    """The kind of request: query, explain, decide, discover, risk."""
 
     @property
     def analyst(self) -> str:
-        """Who asks."""
+        """The account that asks."""
         ...
 
     @property
     def key(self) -> Hashable | None:
-        """What is equal only for requests of equal plans; None where these are not kept."""
+        """A key that is equal only for requests of equal plans; None if plans are not kept."""
         ...
 
     def plan(self) -> P:
@@ -55,49 +55,49 @@ class Request(Protocol[P, R]):
         ...
 
     def words(self, plan: P) -> str:
-        """Return what is asked, for the owner of the data: a statement, or what is done with it."""
+        """Return the request in words, for the data owner: a statement, or what is done with it."""
         ...
 
     def table(self, plan: P) -> str:
-        """Return the name of the table that is looked at."""
+        """Return the name of the table that the request reads."""
         ...
 
     def cost(self, plan: P) -> Cost:
-        """Return what the request adds to the losses now."""
+        """Return the privacy loss that the request adds now."""
         ...
 
     def needed(self, plan: P, cost: Cost) -> Set[str]:
-        """Return the names of what takes a look at the data; empty when the ledger holds it all."""
+        """Return the names of what must be measured; empty if the ledger holds it all."""
         ...
 
     def measure(self, plan: P, needed: Set[str], engine: Engine) -> Any:
-        """Look at the data; the result is private, and so is the text of a failure."""
+        """Read the data; the result is private, and so is the text of an error."""
         ...
 
     def release(self, plan: P, cost: Cost, exact: Any, noise: Noise) -> dict[str, Any]:
-        """Draw, and return the ledger's entry but for what :func:`header` adds."""
+        """Draw the noise and return the ledger entry, without the part from :func:`header`."""
         ...
 
     def known(self, plan: P) -> R | None:
-        """Return the result where past answers alone give it: nothing is looked at, charged or kept."""
+        """Return the result if past answers alone give it; nothing is measured, charged or kept."""
         ...
 
     def result(self, plan: P, charge: Charge, *, fresh: bool) -> R:
-        """Build what is shown from what was committed."""
+        """Build the result from the committed charge."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Ready(Generic[T]):
-    """A plan on one state of the ledger, and what it comes to there.
+    """A plan on one state of the ledger, with its cost there.
 
     Attributes
     ----------
     plan : Planned
     stored : Charge or None
-        What was paid, where it was bought before.
+        The charge, if the plan was bought before.
     cost : Cost
-        What it adds to the losses; nothing where it was bought before.
+        What the plan adds to the losses; nothing if it was bought before.
     """
 
     plan: T
@@ -106,9 +106,9 @@ class Ready(Generic[T]):
 
 
 def definitions_of(plan: Planned) -> dict[str, Mapping[str, Any]]:
-    """Return the public definitions of what a plan may release, by the names under which it is kept.
+    """Return the public definitions of what a plan may release, by their names in the ledger.
 
-    Those of its views, or of the request itself where it is a one-off release.
+    These are the definitions of its views, or that of the request itself for a one-off release.
     """
     views = getattr(plan, "views", None)
     if views is not None:
@@ -124,7 +124,7 @@ def header(
     granted: Sequence[tuple[int, Fraction]],
     identifier: str | None,
 ) -> dict[str, Any]:
-    """Return the part of a ledger entry that says who asked when, and what it cost whom."""
+    """Return the part of a ledger entry that says who asked, when, and at what cost."""
     made: dict[str, Any] = {
         "analyst": analyst, "time": time, "request": request,
         "spent": cost.table.to_dict(), "row": cost.row.to_dict(),

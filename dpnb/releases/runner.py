@@ -41,7 +41,7 @@ from dpnb.schema.table import Table
 
 T = TypeVar("T")
 Protect: TypeAlias = "Callable[[Runner, Request[Any, Any], Any, Cost], None]"
-"""Refuses a plan that would all but settle a claim that the owner protects."""
+"""Refuses a plan that would almost settle a claim that the owner protects."""
 
 _NO_COST = Cost(NONE, NONE)
 
@@ -52,24 +52,24 @@ class Runner:
     Parameters
     ----------
     tables : mapping of str to Table
-        They are read once, here.
+        Read once, here.
     policy : Policy or None
-        Of a ledger for several analysts; ``declared`` where the owner gave it.
+        Of a ledger for several analysts; ``declared`` says whether the owner gave it.
     protect : callable
-        Asked before each request that costs.
+        Called before each request that costs.
     budget, ledger, anchor, new_anchor, new_version, noise, rehearsal
         As for ``Curator``.
 
     Attributes
     ----------
     tables : dict of str to Table
-        With the columns that are looked up elsewhere, and with pairs of tables.
+        Including columns from joined tables, and pairs of tables.
     engines : dict of str to Engine
     store : Store
         Read and written under ``lock``.
     declared : DeclaredViews
     memo : Memo
-        What was read, planned and merged before.
+        Cache of requests, plans and merged answers.
     cache : ReleaseCache
     """
 
@@ -147,9 +147,9 @@ class Runner:
             raise
 
     def _fingerprint(self, known: dict[str, str], name: str, secret: bytes) -> str:
-        """Return the fingerprint of a table's rows, and of those that are looked up from it.
+        """Return the fingerprint of a table's rows and of the tables that it joins.
 
-        ``known`` keeps those of single tables: the rows of each are read once.
+        ``known`` keeps the fingerprints of single tables, so that each is read only once.
         """
         used = {*name.split("*"), *(join.table for join in self.tables[name].joins.values())}
         for table in used - known.keys():
@@ -161,18 +161,18 @@ class Runner:
 
     @property
     def own(self) -> dict[str, Table]:
-        """The tables that were given, without their pairs."""
+        """The given tables, without their pairs."""
         return {name: table for name, table in self.tables.items() if "*" not in name}
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Store]:
-        """Hold the lock on the newest state of the store; nothing else is read or written meanwhile."""
+        """Lock the newest state of the store; nothing else is read or written meanwhile."""
         with self.lock:
             self.store.follow()
             yield self.store
 
     def admitted(self, row: str) -> str:
-        """Return an analyst's row; refuse one that may not ask, or not any more."""
+        """Return an analyst's account; refuse one that may not ask, or may no longer ask."""
         with self.reading() as store:
             store.provenance.admit(row)
             return row
@@ -183,7 +183,7 @@ class Runner:
         cancel: threading.Event | None = None,
         identifier: str | None = None,
     ) -> R:
-        """Carry out a request, and note for the owner what is refused by a limit.
+        """Carry out a request; record a refusal by a limit for the owner.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class Runner:
         cancel : threading.Event, optional
             Set it to stop the request.
         identifier : str, optional
-            The client's name for this one request.
+            The client's name for this request.
         """
         try:
             return self._carried_out(request, cancel, identifier)
@@ -201,7 +201,7 @@ class Runner:
         raise refused.error
 
     def _note(self, refusal: Refusal) -> None:
-        """Log a refusal, and keep it in the ledger where it is news."""
+        """Log a refusal, and keep it in the ledger if it is new."""
         if refusal.row == OWNER or self.store.provenance.policy is None:
             return
         log.info(refusal.line(self.store.accountant.privacy))
@@ -209,7 +209,7 @@ class Runner:
         def decide() -> dict[str, Any] | None:
             return refusal.entry() if self.store.provenance.is_news(refusal) else None
 
-        # a ledger that cannot be written does not change what the analyst is told
+        # the analyst gets the same refusal if the ledger cannot be written
         with self.lock, contextlib.suppress(LedgerError):
             if self.store.provenance.is_news(refusal):
                 self.store.write(decide)
@@ -220,10 +220,11 @@ class Runner:
         cancel: threading.Event | None,
         identifier: str | None,
     ) -> R:
-        """Carry out a request: from the store, or by one look at the data and one transaction.
+        """Carry out a request: from the store, or with one measurement and one transaction.
 
-        Free pre-check, measure outside any lock, then one transaction: plan on the current state,
-        re-check the cap, draw, write charge and release, commit. Only then the result is built.
+        First a free check; then a measurement outside any lock; then one transaction: plan on the
+        current state, check the limits again, draw, write charge and release, commit. The result is
+        built only then.
         """
         while True:
             with self.lock:
@@ -255,14 +256,14 @@ class Runner:
         exact: Any,
         identifier: str | None,
     ) -> R | None:
-        """Charge and release in one transaction; None when it has to be planned anew first."""
+        """Charge and release in one transaction; None if the request must be planned anew first."""
         with self.lock:
             with self.store.ledger.transaction() as append:
                 ready = self._admitted(request, identifier)
                 plan, fresh = ready.plan, ready.stored is None
                 key = request.analyst, plan.request
                 if fresh:
-                    # on the same state of the ledger everything is as it was before the look
+                    # on the same state of the ledger, nothing has changed since the measurement
                     if ready is not before and (
                         not request.needed(plan, ready.cost) <= measured
                         or request.known(plan) is not None
@@ -277,7 +278,7 @@ class Runner:
             return request.result(plan, self.store.accountant.charges[key], fresh=fresh)
 
     def _admitted(self, request: Request[P, R], identifier: str | None) -> Ready[P]:
-        """Return a request's plan on the newest state; refuse who may not ask, and a name used before."""
+        """Return a plan on the newest state; refuse a disabled account or a used identifier."""
         self.store.follow()
         if request.analyst != OWNER:
             self.store.provenance.admit(request.analyst)
@@ -286,9 +287,9 @@ class Runner:
         return ready
 
     def ready(self, request: Request[P, R]) -> Ready[P]:
-        """Return a request's plan with its cost, made once on each state of the ledger; under the lock.
+        """Return a request's plan and cost, made once for each state of the ledger; needs the lock.
 
-        So what a price shows is what a query carries out, as long as nothing is committed in between.
+        So a query carries out what its price shows, as long as nothing is committed in between.
         """
         store = self.store
 
@@ -297,7 +298,7 @@ class Runner:
             stored: Charge | None = store.accountant.charges.get((request.analyst, plan.request))
             return Ready(plan, stored, request.cost(plan) if stored is None else _NO_COST)
 
-        # what others let an analyst learn may also end with time
+        # grants from other analysts may expire
         granted = store.provenance.granted(request.analyst, store.now())
         key = None if request.key is None else ("plan", request.analyst, request.key)
         return self.memo.at(key, (store.ledger.sequence, granted), make)
@@ -305,7 +306,7 @@ class Runner:
     def _check(
         self, request: Request[P, R], ready: Ready[P], now: str
     ) -> list[tuple[int, Fraction]]:
-        """Refuse what would pass a limit; return what is taken from which grant."""
+        """Refuse what would exceed a limit; return what is taken from which grant."""
         plan, cost = ready.plan, ready.cost
         limit: str
         refused: BudgetError | RequestError
@@ -325,14 +326,14 @@ class Runner:
         raise _Refused(refused, what)
 
     def check(self) -> None:
-        """Raise what prevents every request now: an error of the ledger or of a table's engine.
+        """Raise the error that prevents every request now, of the ledger or of a table's engine.
 
         Nothing is charged. A lost connection to a table is opened again.
 
         Raises
         ------
         LedgerError, EngineError
-            What a request would raise.
+            The error that a request would raise.
         """
         with self.reading() as store:
             for name in self.tables:
@@ -344,7 +345,7 @@ class Runner:
                 raise EngineError(error.what, error.hint, f"table {name!r}") from None
 
     def interrupt(self, thread: int) -> None:
-        """Stop the scan of the request that runs in a thread, of which the identifier is given.
+        """Stop the scan of the request that runs in a thread, given the thread's identifier.
 
         A thread without a request is ignored.
         """
@@ -365,7 +366,7 @@ class Runner:
 
 
 class _Refused(Exception):  # noqa: N818 - never leaves the runner
-    """A limit's refusal on its way out of a transaction, with what the owner is to know of it."""
+    """A refusal by a limit on its way out of a transaction, with the facts for the owner."""
 
     def __init__(self, error: DpnbError, refusal: Refusal) -> None:
         super().__init__()
@@ -373,7 +374,7 @@ class _Refused(Exception):  # noqa: N818 - never leaves the runner
 
 
 def looked(work: Callable[[], T], cancel: threading.Event | None) -> T:
-    """Look at the data; a failure has one fixed text, and what was cancelled meanwhile is dropped."""
+    """Read the data; an error has one fixed text, and a result cancelled meanwhile is dropped."""
     result: T | None = None
     try:
         result = guarded(work)

@@ -1,4 +1,4 @@
-"""A level that was suggested or chosen, with how it came about; and a noisy histogram of risk."""
+"""The suggested or chosen privacy cost of an answer and its origin; a noisy histogram of risk."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ if TYPE_CHECKING:
 
 Source: TypeAlias = Literal["rule", "private", "data"]
 BY_HAND = "by hand"
-"""The method of a level that was picked in the picker."""
+"""The method of a level that the owner picked in the picker."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Choice(Billed, Shown):
-    """A level for a statement.
+    """A level for a statement: the privacy cost to answer it with.
 
     Attributes
     ----------
     sql : str
         The statement.
     level : Fraction or None
-        rho, or epsilon in a pure session; None when no candidate would do.
+        rho, or epsilon in a pure session; None if no candidate fits.
     bill : Bill
-        What choosing cost, what is left, and its stamps, as in ``Answer``; it is conditional where it
-        looked at sensitive data: whatever is released at this level is marked.
+        Cost of the choice, remaining budget and stamp, as in ``Answer``. It is conditional if the
+        choice looked at sensitive data; every release at this level is then marked.
     source : {'rule', 'private', 'data'}
         A rule that needs no data, a private selection, or a look at exact values.
     method : str
         Name of the rule, selection or preference.
     tau : float
-        Its threshold; 0 where the limit was given in guesses.
+        Its threshold; 0 if the limit is a number of guesses.
     guesses : float
-        The limit: how often, of 100, a guess whether somebody is in the table may be right; 100 where
-        it is not known.
+        The limit: how many of 100 guesses whether somebody is in the table may be right; 100 if
+        unknown.
     detail : mapping
-        What was released on the way, and the options.
+        Values released for the choice, and the options.
     affordable : bool
-        Whether an answer at the level costs no more than is left.
+        Whether the remaining budget pays for an answer at the level.
     ledger : str
         Public name of the ledger.
     ids : str
-        Column of the ids that are protected; '' where it is single rows.
+        Column of the protected ids; '' if single rows are protected.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class Choice(Billed, Shown):
 
     @property
     def loss(self) -> PrivacyLoss:
-        """What an answer at the chosen level costs."""
+        """Privacy cost of an answer at the chosen level."""
         return PrivacyLoss.of(Fraction(self.level or 0), self.privacy)
 
     def _amount(self, value: float | None) -> float | None:
@@ -88,12 +88,12 @@ class Choice(Billed, Shown):
 
     @property
     def rho(self) -> float | None:
-        """The level in zCDP, to be passed to ``query(rho=...)``; None when there is none."""
+        """The level in zCDP, for ``query(rho=...)``; None if there is none."""
         return self._amount(float(self.loss.rho))
 
     @property
     def epsilon(self) -> float | None:
-        """The level as epsilon; None when there is none, or no delta that gives it a meaning."""
+        """The level as epsilon; None without a level, or in a zCDP session without a delta."""
         if not self.privacy.counts_rho:
             return self._amount(float(self.level or 0))
         return self._amount(
@@ -102,7 +102,7 @@ class Choice(Billed, Shown):
 
     @property
     def sentence(self) -> str:
-        """The choice in words; one that looked at sensitive data says nothing of its outcome."""
+        """The choice in words; it hides the level if the choice looked at sensitive data."""
         if self.source == "data" and self.conditional:
             return "The privacy cost was chosen by looking at exact values. It is in .level."
         if self.level is None:
@@ -114,7 +114,7 @@ class Choice(Billed, Shown):
         return said
 
     def _meaning(self) -> str:
-        """Return what an answer at the level lets others guess."""
+        """Return what others can guess from an answer at the level."""
         limit = at_most_text(self.guesses)
         if self.method == "public" or (self.method == "safe counts" and not self.detail["k"]):
             if self.guesses >= OVER:
@@ -168,12 +168,12 @@ class Choice(Billed, Shown):
         return f"Your limit allows {name} {amount_text(left, 3, left=True)} now, but no candidate is that small."
 
     def notes(self) -> list[str]:
-        """Return what must be known beside the sentence; nothing of what a look at the data showed.
+        """Return caveats to the sentence, without any exact value.
 
         Returns
         -------
         list of str
-            Empty if there is nothing to say.
+            Empty if there are none.
         """
         if self.level is None or self.method not in ("public", "safe counts"):
             return []
@@ -191,7 +191,7 @@ class Choice(Billed, Shown):
         return said
 
     def _several(self) -> str:
-        """Return what single rows leave open (docs/methods/rdr.md, statement 13)."""
+        """Return the caveat for people with several rows (docs/methods/rdr.md, statement 13)."""
         if self.detail.get("k"):
             return "This counts single rows. Someone with several may be guessed more easily."
         total = level_of_guesses(self.guesses, self.privacy)
@@ -215,7 +215,7 @@ class Choice(Billed, Shown):
         Parameters
         ----------
         data : mapping of str to value
-            What :meth:`to_dict` returned.
+            Output of :meth:`to_dict`.
 
         Returns
         -------
@@ -232,18 +232,18 @@ class Choice(Billed, Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RiskHistogram(Billed, Shown):
-    """How many rows have which share of the largest possible loss, with noise: safe to share.
+    """A noisy histogram of r, the share of the largest possible contribution: safe to share.
 
     Attributes
     ----------
     edges : tuple of float
-        The first count is of rows that add nothing; count i is of r in (edges[i-1], edges[i]].
+        The first count is for rows that add nothing; count i is for r in (edges[i-1], edges[i]].
     counts, low, high : tuple of float
-        Released counts, and the ends of their intervals.
+        Released counts, and the ends of their confidence intervals.
     confidence : float
-        That all intervals contain their exact counts.
+        Confidence that all intervals contain their exact counts.
     bill : Bill
-        What it cost, what is left, and its stamps, as in ``Answer``.
+        Cost, remaining budget and stamp, as in ``Answer``.
     ledger, sql, ids : str
         As in ``Choice``.
 
@@ -267,7 +267,7 @@ class RiskHistogram(Billed, Shown):
     ids: str = ""
 
     def labels(self) -> list[str]:
-        """Return what each count counts.
+        """Return the label of each bin.
 
         Returns
         -------
@@ -282,7 +282,7 @@ class RiskHistogram(Billed, Shown):
         return ["0 %", *(f"{low} to {high}" for low, high in itertools.pairwise(shown))]
 
     def to_frame(self) -> pd.DataFrame:
-        """Return low and high edge, released count and interval.
+        """Return the edges of each bin, its released count and the confidence interval.
 
         Returns
         -------
@@ -318,7 +318,7 @@ class RiskHistogram(Billed, Shown):
         Parameters
         ----------
         data : mapping of str to value
-            What :meth:`to_dict` returned.
+            Output of :meth:`to_dict`.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""How a level is chosen: by a public rule, by private selection, or by a look at exact values."""
+"""Ways to choose a level: a public rule, a private selection, or a look at exact values."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ if TYPE_CHECKING:
     from dpnb.risk.profile import RiskProfile
 
 Cost: TypeAlias = tuple[Fraction, bool]
-"""An amount in the session's privacy definition, and whether it was picked by looking at the data."""
+"""An amount of the session's privacy definition, and whether a look at the data picked it."""
 POLICIES = ("cumulative", "alone", "paper-dynamic")
 METHODS = ("quantile", "tail", "variance")
-"""The paper's ways, and ours of old, to a private choice: what they find is not promised to hold."""
+"""Private choices of ``mode='paper'``, with no promise that the result meets the limit."""
 TAU = 0.95
-"""The threshold when nothing is said."""
+"""Default threshold."""
 PART = 10
-"""Safe counts take at most this part of what is left, unless their cost was said."""
+"""Unless their cost is given, safe counts take at most 1/PART of the remaining budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How easily people may be guessed: a level in all, and what it means in guesses right of 100."""
+    """How easily people may be guessed: tau, the total level it allows, guesses right of 100."""
 
     tau: float
     level: float
@@ -63,7 +63,7 @@ class Limit:
 
 
 def read_limit(profile: RiskProfile, tau: object, guesses: object) -> Limit:
-    """Return the limit that a tau or a number of guesses means; fixed before looking at the data."""
+    """Return the limit that tau or a number of guesses means, set before looking at the data."""
     if guesses is not None:
         if tau != TAU:
             raise RequestError("give tau or guesses, not both", "Give one limit: guesses=60.")
@@ -75,7 +75,7 @@ def read_limit(profile: RiskProfile, tau: object, guesses: object) -> Limit:
 
 
 def shown_limit(profile: RiskProfile, tau: object, guesses: object) -> Limit:
-    """Return the limit of what is shown: 55 guesses right of 100 when nothing is said."""
+    """Return the limit for a picker or page; the default is 55 guesses right of 100."""
     if tau is None:
         return read_limit(profile, TAU, LIMIT if guesses is None else guesses)
     if guesses is not None:
@@ -112,12 +112,12 @@ def by_rule(
     if policy == "paper-dynamic" or candidates is not None or math.isinf(most):
         listed = descending(candidates)
         if policy == "paper-dynamic":
-            # what was charged for a candidate, not its name, is what was spent
+            # compare the charge: a pure session may charge less than the candidate
             listed = tuple(c for c in listed if profile.context.charged(c) > spent)
         chosen = largest_within(listed, most)
     else:
         chosen = _usable(most)
-    # what is spent may itself have been picked
+    # the amounts already spent may themselves have been picked
     picked = picked or late or is_picked(candidates)
     picked = picked or (policy != "alone" and profile.context.conditional)
     left = Fraction(0) if math.isinf(most) else floor_digits(max(most, 0.0))
@@ -131,7 +131,7 @@ def by_rule(
 
 
 def _within(profile: RiskProfile, wanted: Limit, policy: str) -> float:
-    """Return the largest level that keeps to a limit, by the public rule."""
+    """Return the largest level within a limit, by the public rule."""
     if policy != "cumulative":
         return wanted.level
     spent = float(profile.budget.spent.level(profile.privacy))
@@ -139,7 +139,7 @@ def _within(profile: RiskProfile, wanted: Limit, policy: str) -> float:
 
 
 def _usable(level: float) -> Fraction | None:
-    """Return a level as an exact amount; what rounding leaves of a rule that is used up is none."""
+    """Return a level as an exact amount; None below LEAST_LEVEL, where it is a rounding error."""
     return floor_digits(level) if level >= LEAST_LEVEL else None
 
 
@@ -151,7 +151,7 @@ def by_preference(
     p: object,
     candidates: Sequence[object] | None,
 ) -> Choice:
-    """Choose by exact values: RDR, Algorithm 1, but for the release."""
+    """Choose by exact values: RDR, Algorithm 1, without the release."""
     if guesses is not None:
         found = read_limit(profile, tau, guesses)
         wanted: Preference = preferences.MaxLoss(found.level)
@@ -167,7 +167,7 @@ def by_preference(
 def read_counts_target(
     profile: RiskProfile, at_most: object, p: object, rho: object, epsilon: object
 ) -> CountsTarget:
-    """Return how many people may be above the limit, and what showing that costs; public facts only."""
+    """Read a target for safe counts and find its privacy cost, from public facts only."""
     if at_most is not None and p is not None:
         raise RequestError(
             "give at_most or p, not both", "Give a number of people, or a share of them."
@@ -187,7 +187,7 @@ def read_counts_target(
         cost = profile.cost(rho, epsilon)[0]
         return CountsTarget(count, _float(share), cost, profile.privacy, asked, held == cost)
     cost = DEFAULT_COST[profile.privacy] if count is None else price(count, profile.privacy)
-    # what is bought already serves any target that asks for no more
+    # counts already paid for serve any target that needs no higher cost
     enough = held >= cost
     return CountsTarget(
         count, _float(share), held if enough else cost, profile.privacy, asked, enough
@@ -203,7 +203,7 @@ def released(
     *,
     picked: bool = False,
 ) -> SafeCounts:
-    """Settle limit and target, and release the histogram for them."""
+    """Settle the limit and the target, and release the histogram for them."""
     terms = (wanted, target.at_most, target.share, target.asked and target.cost, policy)
     late = not profile.context.settle("safe counts", *terms)
     return counted(profile, wanted, target, policy, picked or late, progress)
@@ -217,7 +217,7 @@ def counted(
     picked: bool,
     progress: Progress | None,
 ) -> SafeCounts:
-    """Release the histogram, unless it is held, and say what follows from it.
+    """Release the histogram, or take it from the ledger, and derive the safe counts.
 
     Algorithm 20 of docs/methods/rdr.md.
     """
@@ -250,7 +250,7 @@ def counted(
 def check_counts(
     profile: RiskProfile, limit_: Limit, target: CountsTarget, policy: str = "cumulative"
 ) -> None:
-    """Refuse what could hardly show anything, by public numbers and before any draw.
+    """Refuse counts that could hardly show anything, from public numbers and before any draw.
 
     Bound 21 of docs/methods/rdr.md.
     """
@@ -302,7 +302,7 @@ def privately(
     candidates: Sequence[object] | None,
     progress: Progress | None,
 ) -> Choice:
-    """Choose from safe counts the largest level that meets the target; else the rule's."""
+    """Choose the largest level at which safe counts meet the target, or else the rule's level."""
     wanted, target = (
         read_limit(profile, tau, guesses),
         read_counts_target(profile, at_most, p, *cost),
@@ -328,7 +328,7 @@ def from_counts(
     *,
     picked: bool = False,
 ) -> Choice:
-    """Return the choice of the k-th level of safe counts."""
+    """Build the choice of the k-th level of safe counts."""
     at = found.levels[k] if found.levels else None
     level = None if at is None else at.level
     chosen = level if level is None or listed is None else largest_within(listed, float(level))
@@ -355,7 +355,7 @@ def from_counts(
 
 
 def best(profile: RiskProfile, found: SafeCounts, target: CountsTarget) -> int:
-    """Return the place of the largest level that meets a target and can be bought; 0 is the rule's."""
+    """Return the index of the largest affordable level that meets a target; 0 is the rule's."""
     for k in reversed(range(1, len(found.levels))):
         if target.met(found.levels[k].at_most, found.least_n) and _affordable(
             profile, found.levels[k].level
@@ -426,7 +426,7 @@ def choice(
     *,
     picked: bool = False,
 ) -> Choice:
-    """Return a choice with what it cost; ``picked`` when one of its terms came from a look at data."""
+    """Build a choice with its bill; ``picked`` if one of its terms came from a look at the data."""
     budget, spent, stored = profile.budget, PrivacyLoss.none(), False
     conditional = (source == "data" and not profile.public) or picked
     if isinstance(bought, Drawn):
@@ -456,8 +456,8 @@ def shared(profile: RiskProfile, bins: int, cost: Cost, progress: Progress | Non
     """Release the histogram of contributions with noise (docs/methods/rdr.md, theorem 22)."""
     mechanism = Counts(bins)
     drawn = profile.spend(mechanism, cost, progress)
-    # whole numbers lie further out than a quantile t of the continuous distribution no oftener once t is
-    # rounded up: the sum of their distribution beyond m is at most the integral beyond m
+    # the quantile of the continuous distribution, rounded up to m, is safe for whole-number noise:
+    # the sum of its distribution beyond m is at most the integral of the continuous one beyond m
     half = math.floor(distribution(cost[0], 1.0, profile.privacy).quantile(0.05 / (bins + 1))) + 1
     return RiskHistogram(
         sql=profile.sql.strip(),
@@ -471,14 +471,14 @@ def shared(profile: RiskProfile, bins: int, cost: Cost, progress: Progress | Non
 
 
 def _released(profile: RiskProfile, drawn: Drawn, *, conditional: bool) -> dict[str, Any]:
-    """Return what every result of a release says of its cost and origin."""
+    """Return the fields that every released result has."""
     spent = drawn.charge.spent if drawn.fresh else PrivacyLoss.none()
     bill = profile.budget.charged(spent, stored=not drawn.fresh, conditional=conditional)
     return {"bill": bill, "ledger": profile.ledger, "ids": profile.ids}
 
 
 def _affordable(profile: RiskProfile, level: Fraction) -> bool:
-    """Return whether an answer at a level can be bought; some are beyond any noise."""
+    """Return whether the budget pays for an answer at a level; False if no noise fits the level."""
     try:
         return profile.price(level).affordable
     except RequestError:

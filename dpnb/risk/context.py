@@ -1,4 +1,4 @@
-"""What a profile may ask of its curator."""
+"""The part of a curator that a risk profile uses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RiskContext:
-    """One statement's plan, and the runner of the tables that it is about."""
+    """One statement's plan, and the runner of its tables."""
 
     sql: str
     plan: Plan
@@ -50,12 +50,12 @@ class RiskContext:
 
     @property
     def engine(self) -> Engine:
-        """The rows that are looked at."""
+        """Engine with the rows of the table."""
         return self.runner.engines[self.plan.query.table]
 
     @property
     def table(self) -> Table:
-        """The table that is looked at."""
+        """The table of the statement."""
         return self.runner.tables[self.plan.query.table]
 
     @property
@@ -71,9 +71,9 @@ class RiskContext:
             return bool(self.store.accountant.conditional)
 
     def affordable(self, cost: float) -> float:
-        """Return the largest level whose answer adds no more than ``cost`` to what is spent.
+        """Return the largest level at which an answer costs at most ``cost``.
 
-        A view that is held at level h adds max(0, share level - h); the sum is piecewise linear.
+        A view already released at level h costs max(0, share level - h): piecewise linear in level.
         """
         with self.runner.reading():
             held = [float(self.store.accountant.finest(view)) for view in self.plan.views]
@@ -88,11 +88,11 @@ class RiskContext:
                 break
             paid, level = paid + slope * (start - level), start
             slope += weight
-        # what is held already costs nothing, also where nothing is left
+        # views already released cost nothing, even if no budget is left
         return level + max(0.0, cost - paid) / slope if slope else 0.0
 
     def charged(self, level: Fraction) -> Fraction:
-        """Return what a first answer at a level is charged: pure sessions round down to their grid."""
+        """Return the charge for a first answer at a level; pure sessions round down to a grid."""
         if self.plan.privacy is not PURE:
             return level
         parts = shares(self.plan.parts, self.plan.accuracy, self.plan.privacy)
@@ -102,23 +102,23 @@ class RiskContext:
 
     @property
     def target(self) -> dict[str, Any]:
-        """What is looked at, as plain data."""
+        """Statement and split of its level, as plain data."""
         return {**describe(self.plan.query), "split": str(self.plan.accuracy.split)}
 
     @property
     def statement(self) -> str:
-        """A name that is equal for statements of equal meaning on one data version."""
+        """Name shared by statements with the same meaning on one version of the table."""
         version = self.store.version(self.plan.query.table)
         text = json.dumps([self.target, version], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def note_look(self) -> None:
-        """Note that an exact figure of the statement is shown."""
+        """Note that an exact value of the statement is shown, unless the table is public."""
         if not self.table.public:
             self.store.shown.note(self.statement)
 
     def write_look(self) -> None:
-        """Write down that the owner looks, with what was settled before and without a figure."""
+        """Write the owner's look to the ledger, with the terms settled before; no exact value."""
         if self.table.public:
             return
         name = self.statement
@@ -132,7 +132,7 @@ class RiskContext:
             self.store.write(entry)
 
     def settle(self, *terms: object) -> bool:
-        """Settle terms of a choice; False when they come after a look at exact values."""
+        """Settle terms of a choice; return False if they come after a look at exact values."""
         if self.table.public:
             return True
         with self.runner.reading():
@@ -141,7 +141,7 @@ class RiskContext:
         return settled or (written is not None and repr(terms) in written)
 
     def bought(self, mechanism: Mechanism) -> Fraction:
-        """Return the most that was paid for a mechanism on this statement; 0 where it was not."""
+        """Return the highest cost paid for a mechanism on this statement; 0 if there is none."""
         with self.runner.reading():
             state, version = self.store.accountant, self.store.version(self.plan.query.table)
             target = {**self.target, "version": version}
@@ -163,7 +163,7 @@ class RiskContext:
         )
 
     def price(self, level: Fraction | Picked) -> Price:
-        """Return what an answer at a level would cost; spends nothing."""
+        """Return the price of an answer at a level, without spending anything."""
         return priced(self.runner, [self.request(level)])[0]
 
     def answer(self, level: Fraction | Picked) -> Answer:
@@ -179,7 +179,7 @@ class RiskContext:
         conditional: bool,
         progress: Progress | None,
     ) -> Drawn:
-        """Carry out a private selection: charged to the ledger."""
+        """Carry out a private selection and charge it to the ledger."""
         request = SelectionRequest(
             self.sql, self.target, scan, mechanism, amount, conditional, self.store
         )
@@ -189,7 +189,7 @@ class RiskContext:
         return drawn
 
     def look(self, work: Callable[[], T], progress: Progress | None = None) -> T:
-        """Look at the data in a thread that an interrupt can stop; a failure has one fixed text."""
+        """Look at the data in a thread that an interrupt can stop; failures have one fixed text."""
         cancel = threading.Event()
         look = partial(looked, work, cancel)
         found: T = wait(look, cancel, self.engine.interrupt, progress, free=True)

@@ -1,4 +1,4 @@
-"""Tables of exact values for the owner's eyes, which show nothing of themselves."""
+"""Tables of exact values, for the owner only; they hide their values when displayed."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 SHARE = "share of the largest possible"
 """Name of the column of normalised contributions."""
 MAX_ROWS = 12
-"""Lines that a cell shows of a table that needs no protection."""
+"""Most lines of a public table that a notebook cell shows."""
 OWNER_ONLY = "exact, for the owner only: to_frame() shows it, and a saved notebook would keep it"
 
 
 class Exact:
     """Columns of exact values.
 
-    Of a sensitive table nothing is shown until :meth:`to_frame` or a column is asked for: what a cell
-    displays is saved with its notebook.
+    Values of a sensitive table appear only through :meth:`to_frame` or a column, because a notebook
+    saves what a cell displays.
 
     Parameters
     ----------
     name : str
-        What it is, in words.
+        Description in words.
     columns : pairs of name and array, each of shape (lines,)
-        Of equal names the last one stays as it is, the others get a number.
+        If names repeat, the last one stays as it is and the others get a number.
     public : bool
         Whether the table needs no protection.
 
@@ -65,7 +65,7 @@ class Exact:
         return self._columns[column]
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the values as a data frame; showing it in a notebook stores them there.
+        """Return the values as a data frame; a notebook that shows it stores them.
 
         Returns
         -------
@@ -89,7 +89,7 @@ class Exact:
 
 
 def _numbered(name: str) -> Iterator[str]:
-    """Yield a name, then the same with 2, 3, ... behind it."""
+    """Yield a name, then the name followed by (2), (3), ..."""
     yield name
     yield from (f"{name} ({number})" for number in itertools.count(2))
 
@@ -100,14 +100,14 @@ class Indicators:
     Attributes
     ----------
     values : float array, shape (u,)
-        The different indicators, ascending: in units of the answer where it is one vector, else in
-        units of the noise. RDR of the paper.
+        The distinct indicators, ascending: in units of the answer if it is one vector, else in
+        units of the noise. The paper calls them RDR.
     counts : int64 array, shape (u,)
         How many rows have each.
     floor : float
-        That of someone whose row adds nothing, or who is not in the table.
+        Indicator of someone whose row adds nothing, or who is not in the table.
     guesses : float array, shape (u,), or None
-        How often, of 100, a guess whether such a row is in the table is right; 50 is a coin toss.
+        How many of 100 guesses whether such a row is in the table are right; 50 is a coin toss.
 
     Examples
     --------
@@ -139,22 +139,22 @@ class Indicators:
 
     @property
     def minimum(self) -> float:
-        """The smallest indicator; the floor where there is no row."""
+        """The smallest indicator; the floor if there are no rows."""
         return float(self.values[0]) if len(self.values) else self.floor
 
     @property
     def maximum(self) -> float:
-        """The largest indicator; the floor where there is no row."""
+        """The largest indicator; the floor if there are no rows."""
         return float(self.values[-1]) if len(self.values) else self.floor
 
     @property
     def ratio(self) -> float:
-        """Smallest over largest; 1 where both are 0."""
+        """Smallest over largest indicator; 1 if both are 0."""
         return 1.0 if self.maximum == 0 else self.minimum / self.maximum
 
     @property
     def floor_ratio(self) -> float:
-        """Floor over largest; 1 where both are 0."""
+        """Floor over largest indicator; 1 if both are 0."""
         return 1.0 if self.maximum == 0 else self.floor / self.maximum
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
@@ -162,7 +162,7 @@ class Indicators:
         return np.repeat(self.values, self.counts).astype(dtype or np.float64)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return values and multiplicities; showing them in a notebook stores them there.
+        """Return indicators and how many rows have each; a notebook that shows them stores them.
 
         Returns
         -------

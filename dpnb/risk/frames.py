@@ -1,7 +1,8 @@
-"""What the picker of a level shows: one frame for each candidate, computed once. Exact: for the owner.
+"""What the risk picker shows: one frame for each candidate level, computed once.
 
-Everything a view needs is here, so that it redraws without asking: how often a guess about whom is
-right, how many rows are above which limit, the bins of a histogram, groups, and the sentences.
+These are exact facts, for the owner only. The frames hold everything that the picker draws, so it
+redraws without a request: guesses right of 100, rows above each limit, the bins of a histogram,
+groups, and the sentences.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ if TYPE_CHECKING:
     from dpnb.risk.rows import Rows
 
 PRESETS = (50.5, 55.0, 60.0, 70.0, 80.0)
-"""Limits in guesses right of 100."""
+"""Limits to pick from, in guesses right of 100."""
 BINS = 25
 MOST_GROUPS = 40
 TOP = 10
-"""Largest contributions that are listed."""
+"""How many of the largest contributions are listed."""
 ALL = "table"
-"""Head of the column of cells where a statement has no groups."""
+"""Head of the group column if a statement has no groups."""
 ENDS = 5
-"""Lines at either end of the signed losses of an answer."""
+"""How many signed losses of an answer are shown at either end."""
 
 _STEPS: dict[PrivacyDefinition, tuple[str, ...]] = {
     ZCDP: ("0.001", "0.002", "0.005", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5"),
@@ -44,12 +45,12 @@ _STEPS: dict[PrivacyDefinition, tuple[str, ...]] = {
 
 
 def coarse(privacy: PrivacyDefinition) -> tuple[Fraction, ...]:
-    """Return the usual candidates in rising order: few, as finer steps invite fiddling."""
+    """Return the usual candidates in rising order: only a few, because more invite fiddling."""
     return tuple(map(Fraction, _STEPS[privacy]))
 
 
 def start(profile: RiskProfile, candidates: Sequence[Fraction], limit: float) -> int:
-    """Return the place of the largest candidate at which nobody is above the limit, else 0."""
+    """Return the index of the largest candidate at which nobody is above the limit, else 0."""
     rows = profile._rows
     kept = [
         i
@@ -60,12 +61,12 @@ def start(profile: RiskProfile, candidates: Sequence[Fraction], limit: float) ->
 
 
 def within(found: float, limit: float) -> bool:
-    """Return whether guesses right of 100 keep to a limit; floats make equal ones differ."""
+    """Return whether guesses right of 100 are at most the limit, up to rounding of floats."""
     return found <= limit * (1 + TIE)
 
 
 def limits(limit: float) -> list[dict[str, Any]]:
-    """Return the limits that can be picked, as plain data: the usual ones and, if another, one's own."""
+    """Return the limits to pick from, as plain data: the usual ones and the given one."""
     named = [("", value) for value in PRESETS]
     if limit not in PRESETS:
         named.insert(0, ("yours ", limit))
@@ -76,7 +77,7 @@ def limits(limit: float) -> list[dict[str, Any]]:
 
 
 def frames(profile: RiskProfile, candidates: Sequence[Fraction], limit: float) -> dict[str, Any]:
-    """Return everything that is shown of a profile, as plain data (JSON).
+    """Return everything that the picker shows of a profile, as plain data (JSON).
 
     Parameters
     ----------
@@ -84,15 +85,15 @@ def frames(profile: RiskProfile, candidates: Sequence[Fraction], limit: float) -
     candidates : sequence of Fraction
         Levels in the session's privacy definition, rising.
     limit : float
-        The limit at first, in guesses right of 100.
+        The initial limit, in guesses right of 100.
 
     Returns
     -------
     dict
-        ``levels``: for each candidate its names, the most guesses right of 100 and how many rows they
-        are of, the largest indicator as a multiple of the floor, the rows above each limit, bins from
-        50 to 100 guesses, and a sentence. ``thresholds``: limits. ``first`` and ``at``: where to start.
-        ``top`` and ``groups``: tables of texts.
+        ``levels``: for each candidate its names, the largest guesses right of 100 and how many rows
+        have them, the largest indicator as a multiple of the floor, the rows above each limit, bins
+        from 50 to 100 guesses, and a sentence. ``thresholds``: limits. ``first`` and ``at``:
+        initial indices of the limit and the candidate. ``top`` and ``groups``: tables of texts.
     """
     rows = profile._rows
     thresholds = limits(limit)
@@ -117,7 +118,7 @@ def frames(profile: RiskProfile, candidates: Sequence[Fraction], limit: float) -
 
 
 def ends(losses: Exact) -> dict[str, Any]:
-    """Return the lines of an answer's signed losses that stand out at either end."""
+    """Return the largest and smallest signed losses of an answer, as a table of texts."""
     count = len(losses["loss"])
     places = list(range(count))
     if count > 2 * ENDS:
@@ -126,7 +127,7 @@ def ends(losses: Exact) -> dict[str, Any]:
     signed = [f"{loss:+.3g}" if loss else "0" for loss in losses["loss"][places]]
     table["rows"] = [[*line[:-1], loss] for line, loss in zip(table["rows"], signed, strict=True)]
     if table["head"][0] == ALL:
-        # a statement without groups has but one cell
+        # a statement without groups has only one, so its column says nothing
         table = {
             "head": table["head"][1:],
             "numbers": table["numbers"][1:],
@@ -136,7 +137,7 @@ def ends(losses: Exact) -> dict[str, Any]:
 
 
 def rows_text(count: int, total: int, unit: str = "") -> str:
-    """Return a number of rows, or of ids, with its share of the table.
+    """Return a number of rows or ids with its share of the table, as text.
 
     Examples
     --------
@@ -183,7 +184,7 @@ def _level(
 
 
 def _bins(found: Values, rows: Rows) -> list[int]:
-    """Return how many of those above a coin toss lie in each of BINS equal bins up to 100."""
+    """Return how many rows above a coin toss lie in each of BINS equal bins from 50 to 100."""
     above = found > COIN
     places = np.ceil((found[above] - COIN) / COIN * BINS * (1 - TIE)).astype(np.int64) - 1
     filled = np.zeros(BINS, dtype=np.int64)
@@ -192,7 +193,7 @@ def _bins(found: Values, rows: Rows) -> list[int]:
 
 
 def _top(profile: RiskProfile) -> dict[str, Any]:
-    """Return the largest contributions; their share in percent."""
+    """Return the largest contributions, with their share in percent."""
     found = profile.top(TOP)
     table = _table(found)
     place = table["head"].index(SHARE)
@@ -208,7 +209,7 @@ def _groups(
     guessed: Sequence[Values],
     asked: Sequence[float],
 ) -> dict[str, Any]:
-    """Return who is above each limit, the most guesses and the largest indicator of each group."""
+    """Return for each group the rows above each limit, the most guesses, the largest indicator."""
     cells = len(profile.groups)
     sizes = rows.by_cell(np.ones(len(rows.counts)), cells)[0]
     shown = [int(cell) for cell in np.flatnonzero(sizes)]
@@ -231,13 +232,12 @@ def _groups(
 
 
 def _above(rows: Rows, found: Values, limit: float, cell: int) -> str:
-    """Return how many of a group are above a limit."""
     count = int(rows.counts[(rows.cells == cell) & (found > limit * (1 + TIE))].sum())
     return f"{count:,}" if count else "none"
 
 
 def _table(exact: Exact, places: Sequence[int] | None = None) -> dict[str, Any]:
-    """Return lines of a table of exact values as texts, and which columns hold numbers."""
+    """Return the lines at ``places``, or all, as texts, and which columns hold numbers."""
     frame = exact.to_frame()
     chosen = frame if places is None else frame.iloc[list(places)]
     return {

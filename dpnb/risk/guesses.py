@@ -1,10 +1,10 @@
-"""How often, of 100, the best guess whether one person is in the table is right.
+"""How many of 100 best guesses whether a person is in the table are right.
 
 Definition 9 to bound 15 of docs/methods/rdr.md; the theorems named below are there.
 
-The guesser starts from a fair coin and knows every other row: 50 is a coin toss, 100 is certain. The
-number rests on the total variation TV between what is released with the person and without her:
-100 (1/2 + TV/2). Every function here returns TV, but for those with ``guesses`` in their name.
+The guesser starts from a fair coin and knows every other row: 50 is a coin toss, 100 is certain.
+The number is 100 (1/2 + TV/2), where TV is the total variation between the releases with and
+without the person. The functions return TV, except those about guesses and texts.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from dpnb.privacy.definition import PrivacyDefinition
 Values = npt.NDArray[np.float64]
 
 COIN = 50.0
-"""Guesses right of 100 by somebody who knows nothing."""
+"""Guesses right of 100 by tossing a coin."""
 LIMIT = 55.0
-"""The limit that a picker opens with when nothing is said."""
+"""Default limit of a picker."""
 OVER = 99.5
-"""From here on a number reads "over 99" (bound 15)."""
+"""From here on a number is shown as "over 99" (bound 15)."""
 _NORMAL = NormalDist()
 _CUT = 1e-4
-"""The part of an overlap that is cut off, and subtracted (theorem 11)."""
+"""Largest part of an overlap that is cut off, and subtracted (theorem 11)."""
 _BLOCK = 1 << 20
-"""Numbers that are worked out at a time."""
+"""How many numbers are computed at a time."""
 
 
 def gaussian(mu_squared: npt.ArrayLike) -> Values:
-    """Return 2 Phi(mu/2) - 1: Gaussian noise on any vector, mu^2 = sum (v/sigma)^2 = 2 rho_i.
+    """Return 2 Phi(mu/2) - 1 for Gaussian noise on any vector, mu^2 = sum (v/sigma)^2 = 2 rho_i.
 
-    Theorem 10. Several releases that were fixed beforehand: the mu^2 add (theorem 11).
+    Theorem 10. For several releases that were fixed in advance, the mu^2 add up (theorem 11).
     """
     from scipy import special
 
@@ -47,7 +47,7 @@ def gaussian(mu_squared: npt.ArrayLike) -> Values:
 
 
 def discrete_gaussian(sigma: float, steps: int) -> float:
-    """Return TV of a discrete Gaussian that is moved by some whole steps (theorem 10)."""
+    """Return TV of a discrete Gaussian that is shifted by the integer ``steps`` (theorem 10)."""
     reach = math.ceil(40 * sigma) + steps
     drawn = np.arange(-reach, reach + 1)
     masses = np.exp(-(drawn.astype(np.float64) ** 2) / (2 * sigma**2))
@@ -56,7 +56,10 @@ def discrete_gaussian(sigma: float, steps: int) -> float:
 
 
 def discrete_laplace(rate: float, steps: int) -> float:
-    """Return TV of a discrete Laplace of scale 1/rate, moved by some steps (theorem 10)."""
+    """Return TV of a discrete Laplace with scale 1/rate, shifted by the integer ``steps``.
+
+    Theorem 10.
+    """
     overlap = math.exp(-rate * steps / 2)
     return 1 - overlap / (math.cosh(rate / 2) if steps % 2 else 1)
 
@@ -64,9 +67,9 @@ def discrete_laplace(rate: float, steps: int) -> float:
 def laplace(sizes: npt.ArrayLike) -> Values:
     """Return TV of Laplace noise on vectors, shape (..., J): t_j = |v_j| / b_j in each coordinate.
 
-    One coordinate: 1 - e^(-t/2). Where t_1 >= t_2 + ... + t_J, with T the sum of all:
-    1 - e^(-T/2) prod over j >= 2 of (1 + t_j/2); elsewhere the integral of theorem 11, rounded up
-    by 2e-4 at most.
+    One coordinate: 1 - e^(-t/2). If t_1 >= t_2 + ... + t_J, with T the sum of all:
+    1 - e^(-T/2) prod over j >= 2 of (1 + t_j/2); else the integral of theorem 11, rounded up by at
+    most 2e-4.
     """
     rising = np.sort(np.asarray(sizes, dtype=np.float64), axis=-1)
     rest, total = rising[..., :-1], rising.sum(axis=-1)
@@ -79,30 +82,33 @@ def laplace(sizes: npt.ArrayLike) -> Values:
 
 
 def laplace_at_most(total: npt.ArrayLike) -> Values:
-    """Return the largest TV of Laplace noise of which the sum of all t_j is known (theorem 10)."""
+    """Return the largest TV of Laplace noise if only the sum of all t_j is known (theorem 10)."""
     return np.asarray(-np.expm1(-np.asarray(total, dtype=np.float64) / 2))
 
 
 def response(epsilon: float) -> float:
-    """Return tanh(epsilon/2): randomised response, the most of any epsilon-DP step (theorem 10)."""
+    """Return tanh(epsilon/2), of randomised response: the largest TV of epsilon-DP (theorem 10)."""
     return math.tanh(epsilon / 2)
 
 
 def selection(eta: float) -> float:
-    """Return tanh(eta/4): the most of a selection of bounded range ``eta`` (theorem 10)."""
+    """Return tanh(eta/4): the largest TV of a selection with bounded range ``eta`` (theorem 10)."""
     return math.tanh(eta / 4)
 
 
 def approximate(epsilon: float, delta: float) -> float:
-    """Return 1 - 2 (1 - delta)/(1 + e^epsilon): the most of (epsilon, delta)-DP (theorem 10)."""
+    """Return 1 - 2 (1 - delta)/(1 + e^epsilon): the largest TV of (epsilon, delta)-DP.
+
+    Theorem 10.
+    """
     return 1 - 2 * (1 - delta) / (1 + math.exp(epsilon))
 
 
 def zcdp(rho: npt.ArrayLike) -> Values:
-    """Return the most that rho-zCDP allows, by any mechanism: TV ln((1+TV)/(1-TV)) = rho.
+    """Return the largest TV that rho-zCDP allows for any mechanism: TV ln((1+TV)/(1-TV)) = rho.
 
     Theorem 12. With e = ln((1+TV)/(1-TV)) this reads e tanh(e/2) = rho: randomised response is the
-    worst.
+    worst case.
     """
     wanted = np.asarray(rho, dtype=np.float64)
     low, high = np.zeros_like(wanted), wanted + 2
@@ -114,7 +120,10 @@ def zcdp(rho: npt.ArrayLike) -> Values:
 
 
 def several(distances: Sequence[npt.ArrayLike]) -> Values:
-    """Return the most of several releases: 1 - TV >= the product of all 1 - TV_j (theorem 11)."""
+    """Return the largest TV of several releases: 1 - TV >= the product of all 1 - TV_j.
+
+    Theorem 11.
+    """
     overlap: Values = np.ones(())
     for one in distances:
         overlap = overlap * (1 - np.asarray(one, dtype=np.float64))
@@ -127,16 +136,17 @@ def composed(
     laplaces: npt.ArrayLike = (),
     responses: Sequence[float] = (),
 ) -> Values:
-    """Return TV of Gaussian, Laplace and randomised-response parts that were fixed beforehand.
+    """Return TV of Gaussian, Laplace and randomised-response parts that were fixed in advance.
 
     Theorem 11:
-    1 - TV = (1/pi) int_0^inf prod_j H_j(v) / (1/4 + v^2) dv, the Fourier transform of e^(-|l|/2), cut
-    where the rest is 1e-4 at most, which counts as part of TV: the result errs upward, by 2e-4 at most.
+    1 - TV = (1/pi) int_0^inf prod_j H_j(v) / (1/4 + v^2) dv, the Fourier transform of e^(-|l|/2).
+    The integral is cut where at most 1e-4 is left, which counts as part of TV: the result is too
+    large by at most 2e-4.
 
     Parameters
     ----------
     mu_squared : float, or array of shape (u,)
-        Of all Gaussian parts together.
+        Sum over all Gaussian parts.
     laplaces : array, shape (u, J)
         t = |v| / b of each Laplace coordinate.
     responses : sequence of float
@@ -167,7 +177,7 @@ def composed(
 
 
 def _rest(cut: float, mu2: Values, t: Values) -> Values:
-    """Return a bound on the integral beyond ``cut`` (theorem 11), for each line."""
+    """Return for each line a bound on the integral beyond ``cut`` (theorem 11)."""
     laplaces = np.exp(-t / 2) * (1 + np.minimum(t / 2, 1 / (2 * cut)))
     found: Values = np.exp(-mu2[:, 0] / 8) * np.prod(laplaces, axis=1) / (math.pi * cut)
     return found
@@ -177,16 +187,15 @@ def _rest(cut: float, mu2: Values, t: Values) -> Values:
 
 
 def guesses(distance: npt.ArrayLike) -> Values:
-    """Return guesses right of 100."""
+    """Convert TV to guesses right of 100."""
     return np.asarray(COIN * (1 + np.asarray(distance, dtype=np.float64)))
 
 
 def guesses_within(level: float, privacy: PrivacyDefinition, times: float = 1.0) -> float:
-    """Return the most guesses right of 100 of answers that cost a level in all (theorem 12).
+    """Return the most guesses right of 100 if all answers together cost ``level`` (theorem 12).
 
-    rho: 100 Phi(sqrt(rho/2)), of Gaussian noise; pure epsilon: 100/(1 + e^-epsilon). ``times`` is how
-    much more than one privacy unit a person adds: Phi(m mu/2), 1/(1 + e^(-m epsilon)) (statement
-    13).
+    rho: 100 Phi(sqrt(rho/2)), for Gaussian noise; pure epsilon: 100/(1 + e^-epsilon). ``times`` is
+    m, how many privacy units a person adds: Phi(m mu/2), 1/(1 + e^(-m epsilon)) (statement 13).
     """
     if math.isinf(level):
         return 100.0
@@ -198,9 +207,9 @@ def guesses_within(level: float, privacy: PrivacyDefinition, times: float = 1.0)
 
 
 def level_of_guesses(limit: float, privacy: PrivacyDefinition) -> float:
-    """Return the level at which nobody is guessed right more often than ``limit`` times in 100.
+    """Return the largest level at which at most ``limit`` of 100 guesses about anybody are right.
 
-    Theorem 12: rho = 2 Phi^-1(q)^2 of Gaussian noise, epsilon = ln(q/(1-q)).
+    Theorem 12: rho = 2 Phi^-1(q)^2 for Gaussian noise, epsilon = ln(q/(1-q)).
 
     Examples
     --------
@@ -219,7 +228,7 @@ def level_of_guesses(limit: float, privacy: PrivacyDefinition) -> float:
 
 
 def read_guesses(value: object) -> float:
-    """Return a limit in guesses right of 100.
+    """Check a limit in guesses right of 100 and return it.
 
     Raises
     ------
@@ -235,7 +244,7 @@ def read_guesses(value: object) -> float:
 
 
 def at_most_text(found: float) -> str:
-    """Return a bound in guesses, rounded up: whole ones, below 55 with one decimal (bound 15).
+    """Return an upper bound on guesses as text, rounded up; one decimal below 55 (bound 15).
 
     Examples
     --------
@@ -253,7 +262,7 @@ def at_most_text(found: float) -> str:
 
 
 def about_text(found: float) -> str:
-    """Return an exact figure in guesses, to the nearest digit of :func:`at_most_text` (bound 15).
+    """Return exact guesses as text, rounded to the digits of :func:`at_most_text` (bound 15).
 
     Examples
     --------
@@ -263,7 +272,7 @@ def about_text(found: float) -> str:
     if found >= OVER:
         return "over 99"
     if COIN < found < 50.05:
-        # 50 only of what is exactly a coin toss
+        # only an exact coin toss reads 50
         return "50.1"
     return _trimmed(round(found, 1 if found < 55 else 0))
 

@@ -1,9 +1,9 @@
-"""The relative disclosure-risk indicator (RDR): how far a noisy answer lies from that without one person.
+"""The relative disclosure-risk indicator (RDR): how far an answer is from one without a person.
 
-Everything is a function of a person's own privacy loss at the level of the release: epsilon_i for
-Laplace noise, rho_i for Gaussian noise. The indicator is stated against its floor, which is that of
-someone whose row adds nothing, or who is not in the table: with one coordinate of noise, k = 1, the
-excess over the floor says the person's own loss and nothing else (docs/methods/rdr.md, theorem 6).
+Everything is a function of the person's own privacy loss at the level of the release: epsilon_i for
+Laplace noise, rho_i for Gaussian noise. The indicator is compared with its floor, its value for
+someone whose row adds nothing or who is not in the table. With one coordinate of noise, k = 1, the
+excess over the floor depends only on the person's own loss (docs/methods/rdr.md, theorem 6).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def relative(
     Parameters
     ----------
     losses : float array, shape (u,) or, for 'exact' in a pure session, (u, V)
-        epsilon_i or rho_i of each different row; with V columns, the loss by each vector.
+        epsilon_i or rho_i of each distinct row; with V columns, the loss through each vector.
     privacy : PrivacyDefinition
         Gaussian or Laplace noise.
     form : {'bound', 'exact', 'linear'}
@@ -38,7 +38,7 @@ def relative(
         square sqrt(d^2 + k sigma^2) of Lemma 3.7; 'exact' is the mean distance itself; 'linear' is
         d + sqrt(k) sigma for Gaussian noise (docs/methods/rdr.md, definition 5).
     k : int
-        Coordinates of noise that count.
+        Number of noise coordinates to count.
     """
     if privacy.noise == "laplace":
         if form == "exact":
@@ -55,7 +55,7 @@ def relative(
 
 
 def _gaussian_mean(losses: Values, k: int) -> Values:
-    """Return 1F1(-1/2; k/2; -loss), the mean norm of a moved Gaussian over that of a centred one."""
+    """Return 1F1(-1/2; k/2; -loss): mean norm of a shifted Gaussian over that of a centred one."""
     from scipy import special
 
     if k == 1:
@@ -66,7 +66,7 @@ def _gaussian_mean(losses: Values, k: int) -> Values:
 
 
 def floor(distribution: NoiseDistribution, form: Form = "bound", k: int = 1) -> float:
-    """Return the indicator of someone who adds nothing, in units of the noise."""
+    """Return the indicator of someone who adds nothing, in the unit of the noise scale."""
     if distribution.family == "laplace":
         return k * distribution.scale
     if form == "exact":
@@ -78,7 +78,7 @@ def limit(tau: float, privacy: PrivacyDefinition, form: Form = "bound") -> float
     """Return the largest loss of one person at which floor / indicator >= ``tau``.
 
     1/tau - 1 for Laplace noise, (1/tau^2 - 1)/2 for Gaussian noise, (1/tau - 1)^2/2 for 'linear'
-    (docs/methods/rdr.md, theorem 6). Since no loss exceeds the level of the release, it is also the
+    (docs/methods/rdr.md, theorem 6). No loss exceeds the level of the release, so this is also the
     level of the public rule, which needs no data (theorem 16).
     """
     if tau <= 0:
@@ -110,7 +110,7 @@ def _one(loss: float, privacy: PrivacyDefinition) -> float:
 
 
 def expected_size(loss: float, privacy: PrivacyDefinition) -> float:
-    """Return the mean size of the log-likelihood ratio that the answer has for one person.
+    """Return the mean absolute log-likelihood ratio of the answer for one person.
 
     Gaussian: the signed loss is N(rho, 2 rho), so 2 sqrt(rho/pi) e^(-rho/4) + rho erf(sqrt(rho)/2)
     (docs/methods/rdr.md, theorem 3). Laplace, one coordinate: t - 1 + 2 e^(-t/2) - e^(-t).

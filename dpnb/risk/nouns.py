@@ -1,10 +1,10 @@
-"""The word for those whose contributions are looked at."""
+"""The word for the privacy units of a profile: rows, or ids of a column."""
 
 from __future__ import annotations
 
 
 def noun(ids: str, count: int = 2) -> str:
-    """Return the word for so many rows, or for so many ids of a column.
+    """Return the word for ``count`` rows, or for ``count`` ids of the column ``ids``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What an answer at each candidate level would cost, and how accurate it would be. Public facts."""
+"""Price and accuracy of an answer at each candidate level, from public facts."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def prices(profile: RiskProfile, candidates: Sequence[Fraction]) -> list[Price]:
-    """Return what an answer at each candidate would cost now, and how accurate it would be."""
+    """Return the current price and the accuracy of an answer at each candidate."""
     return [profile.price(level) for level in candidates]
 
 
 def accuracy_texts(price: Price) -> list[str]:
-    """Return the expected margin of error of each aggregate; of an AVG for its smallest size of group."""
+    """Return each aggregate's expected margin of error; for an AVG, at its smallest group size."""
     told: dict[str, str] = {}
     for alias, size, width in price.widths:
         shown = "depends on the values" if width is None else f"± {figure(width, width)}"
@@ -32,12 +32,12 @@ def accuracy_texts(price: Price) -> list[str]:
 
 
 def name(level: Fraction, privacy: PrivacyDefinition) -> str:
-    """Return a level in the session's privacy definition."""
+    """Return a level as text, such as 'rho 0.05'."""
     return f"{privacy.parameter} {amount_text(level)}"
 
 
 def offer_text(level: Fraction, price: Price) -> str:
-    """Return what the button that releases an answer says."""
+    """Return the label of the button that releases an answer."""
     amounts, named = price.privacy.parameter, name(level, price.privacy)
     cost = price.spent.level(price.privacy)
     left = amount_text(price.remaining.level(price.privacy), left=True)

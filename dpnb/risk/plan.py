@@ -1,4 +1,4 @@
-"""From a plan to a profile: what single rows add to its views, and to those already released."""
+"""From a plan to a profile: contributions of single rows to its views and to earlier releases."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from dpnb.sql.canonical import read
 from dpnb.views.view import View, view_keys
 
 MOST_LINES = 4_096
-"""More different contributions than this are rounded upward to STEPS steps."""
+"""With more distinct contributions than this, scores are rounded up to multiples of 1/STEPS."""
 MOST_GROUPS = 4_096
-"""More groups than this cannot be told apart."""
+"""Most groups that ``by`` may make."""
 MOST_JOINT_LINES = 1 << 20
-"""The same, where contributions to earlier releases are told apart too, or shown one by one."""
+"""Replaces MOST_LINES if earlier releases count too; also the most lines of signed losses."""
 
 
 Mechanism: TypeAlias = Literal["laplace", "gaussian"]
 MECHANISMS: tuple[Mechanism, ...] = ("laplace", "gaussian")
-"""Whose noise a profile is about."""
+"""Mechanisms of the paper's algorithms (``mode='paper'``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked beside the statement: columns that tell rows apart, earlier releases, the form."""
+    """Options of a profile: columns to group rows by, earlier releases, form of the indicator."""
 
     by: tuple[str, ...]
     earlier: Earlier
@@ -56,7 +56,7 @@ class Options:
 
 
 def options(context: RiskContext, by: str | Sequence[str], cumulative: bool, form: str) -> Options:
-    """Check the options of a profile, on the current state of the store; public facts only."""
+    """Check the options of a profile on the current state of the store, from public facts only."""
     kind = next((known for known in FORMS if isinstance(form, str) and known == form), None)
     if kind is None:
         raise RequestError(f"there is no form {given(form)}", f"Use {', '.join(FORMS)}.")
@@ -94,7 +94,7 @@ def profile(context: RiskContext, asked: Options) -> RiskProfile:
     scored = ContributionScan(own, asked.by, STEPS, squared=not pure, ids=ids)
     most: int | None = MOST_JOINT_LINES if others else MOST_LINES
     if pure and asked.form == "exact" and (len(parts) > 1 or earlier.levels):
-        # rounded, there would be no exact form, and to refuse would tell how many lines there are
+        # rounded scores have no exact form, and a refusal would reveal how many lines there are
         most = None
     found, steps, constant = context.engine.contributions(exact, most), 0, earlier.constant
     if found is None:
@@ -128,7 +128,7 @@ def profile(context: RiskContext, asked: Options) -> RiskProfile:
 
 
 def family(name: object) -> Mechanism:
-    """Return a mechanism by its name."""
+    """Return the mechanism called ``name``."""
     found = next((known for known in MECHANISMS if isinstance(name, str) and known == name), None)
     if found is None:
         raise RequestError(f"there is no mechanism {given(name)}", "Use 'laplace' or 'gaussian'.")
@@ -136,7 +136,10 @@ def family(name: object) -> Mechanism:
 
 
 def paper_look(context: RiskContext, mechanism: Mechanism) -> Callable[[], Any]:
-    """Return the look of RDR's algorithms as printed; not private (docs/methods/rdr.md, E1, E2)."""
+    """Return a function that runs RDR's algorithms as printed.
+
+    They are not private (docs/methods/rdr.md, E1, E2).
+    """
     query = context.plan.query
     if not context.table.public:
         raise RequestError(
@@ -159,7 +162,7 @@ def _part(view: View, weight: float, privacy: PrivacyDefinition) -> Part:
 
 
 def _columns(by: object, schema: Schema) -> tuple[str, ...]:
-    """Return the columns by which rows are told apart; public facts only."""
+    """Check the columns to group rows by, from public facts only."""
     names = [by] if isinstance(by, str) else by
     if not isinstance(names, (list, tuple)):
         raise RequestError(
@@ -195,10 +198,10 @@ def _labels(columns: Sequence[str], schema: Schema) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What was released of a table: views that can be looked at again, with their levels, and the rest.
+    """Earlier releases of a table: views to measure again, with their levels, and the rest.
 
-    ``constant`` bounds the loss of every row by everything else: older data versions, explanations,
-    private choices. They count in full.
+    ``constant`` bounds the loss of every row through the rest: older versions of the table,
+    explanations and private choices, which count in full.
     """
 
     views: Mapping[str, View]
@@ -207,7 +210,7 @@ class Earlier:
 
 
 def _earlier(wanted: Plan, table: Table, store: Store) -> Earlier:
-    """Return what anybody holds of a table already (docs/methods/rdr.md, theorem 7)."""
+    """Return the earlier releases of a table to anybody (docs/methods/rdr.md, theorem 7)."""
     state, version = store.accountant, store.version(table.name)
     views: dict[str, View] = {}
     once: dict[str, Fraction] = {}
@@ -224,7 +227,7 @@ def _earlier(wanted: Plan, table: Table, store: Store) -> Earlier:
             query = read(charge.query, table.schema)
             accuracy = read_accuracy(query, wanted.privacy, None, **{wanted.privacy.parameter: 1})
             views |= plan(query, accuracy, version, wanted.privacy).views
-    # what was answered from declared views counts in full
+    # answers from declared views count in full
     closed |= {
         name
         for charge in state.charges.values()
@@ -237,10 +240,11 @@ def _earlier(wanted: Plan, table: Table, store: Store) -> Earlier:
 
 
 def signed_losses(shown: RiskProfile, context: RiskContext, answer: Answer) -> Exact:
-    """Return what an answer tells about each different row (docs/methods/rdr.md, theorem 3).
+    """Return an answer's signed loss for each distinct row (docs/methods/rdr.md, theorem 3).
 
-    With v what a row adds to its cell and z the noise there: (2 z v + v^2) / (2 sigma^2), or
-    (|z + v| - |z|) / b; summed over the views.
+    With v the row's contribution to its group and z the noise there, the loss is
+    (2 z v + v^2) / (2 sigma^2) for Gaussian noise, (|z + v| - |z|) / b for Laplace noise; summed
+    over the views.
     """
     views, keys = shown.plan.views, view_keys(shown.plan.query)
     if any(view.keys != keys for view in views.values()):
@@ -296,7 +300,7 @@ def signed_losses(shown: RiskProfile, context: RiskContext, answer: Answer) -> E
 def _signed(
     found: Contributions, i: int, released: np.ndarray, scale: float, privacy: PrivacyDefinition
 ) -> np.ndarray:
-    """Return the signed loss of each line by one view; a line in no cell adds nothing."""
+    """Return each line's signed loss through one view; a line outside all groups adds nothing."""
     added = found.numbers[:, i].astype(np.float64)
     cells = np.maximum(found.cells, 0)
     exact = np.bincount(cells, weights=added * found.counts, minlength=len(released))

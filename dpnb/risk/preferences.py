@@ -1,8 +1,8 @@
-"""What the owner wants of the indicators, and the largest level that grants it.
+"""The owner's conditions on the indicators, and the largest level that meets them.
 
 Theorem 8 of docs/methods/rdr.md.
-A preference that holds at a level holds at every smaller one, so searching the candidates from
-the largest down and the closed forms agree.
+A preference that holds at a level holds at every smaller one, so a search of the candidates from
+the largest down agrees with the closed forms.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ CANDIDATES: tuple[Fraction, ...] = (
 )
 """The 37 levels from 10 down to 0.001 of RDR, Algorithm 1."""
 LEAST = 1e-6
-"""Smallest threshold of a ratio above 0: it allows factors of a million."""
+"""Smallest threshold of a ratio above 0; it allows factors of a million."""
 TIE = 1e-12
-"""Relative tolerance of comparisons, as floats make equal ratios differ."""
+"""Relative tolerance of comparisons, because floats make equal ratios differ."""
 
 
 def threshold(value: object, name: str = "tau") -> float:
-    """Return a threshold from 0 to 1.
+    """Check a threshold and return it: a number from 0 to 1.
 
     Raises
     ------
@@ -50,17 +50,17 @@ def threshold(value: object, name: str = "tau") -> float:
 
 
 def positive(value: object, name: str) -> float:
-    """Return a positive finite threshold."""
+    """Check a threshold and return it: a positive finite number."""
     return float(amount(value, name))
 
 
 def descending(levels: Sequence[object] | None) -> tuple[Fraction, ...]:
-    """Return candidate levels from the largest down; by default those of the paper.
+    """Return candidate levels from the largest down; by default the paper's.
 
     Raises
     ------
     RequestError
-        When there is none, or one is not positive and finite.
+        If there are none, or one is not positive and finite.
     """
     if levels is None:
         return CANDIDATES
@@ -72,13 +72,13 @@ def descending(levels: Sequence[object] | None) -> tuple[Fraction, ...]:
         raise RequestError(
             "candidates must be a list of numbers", "Give numbers, such as candidates=[1, 0.1]."
         )
-    # exact amounts without a mark: the choice itself carries it
+    # Fraction drops the mark "picked from the data": the choice itself carries it
     found = {Fraction(amount(level, "a candidate")) for level in listed}
     return tuple(sorted(found, reverse=True))
 
 
 def largest_within(candidates: Sequence[Fraction], level: float) -> Fraction | None:
-    """Return the largest candidate at or below ``level``; None when there is none."""
+    """Return the largest candidate at or below ``level``; None if there is none."""
     return next((c for c in candidates if float(c) <= level * (1 + TIE)), None)
 
 
@@ -88,11 +88,11 @@ class Preference(Protocol):
 
     @property
     def threshold(self) -> float:
-        """What the number is compared with."""
+        """The number that the value is compared with."""
         ...
 
     def value(self, rows: Rows, level: float) -> float:
-        """Return the number that is compared with the threshold."""
+        """Return the number to compare with the threshold."""
         ...
 
     def met(self, rows: Rows, level: float) -> bool:
@@ -100,7 +100,7 @@ class Preference(Protocol):
         ...
 
     def closed(self, rows: Rows) -> float | None:
-        """Return the largest level in closed form, for a first release; None where there is none."""
+        """Return the largest level for a first release; None if there is no closed form."""
         ...
 
 
@@ -108,7 +108,7 @@ class Preference(Protocol):
 class MinMaxRatio:
     """Smallest over largest indicator at least ``threshold``: the paper's own (RDR, section 3.3).
 
-    Where everybody contributes alike it allows any level; ``FloorMaxRatio`` does not.
+    If everybody contributes alike it allows any level; ``FloorMaxRatio`` does not.
     """
 
     threshold: float
@@ -124,7 +124,11 @@ class MinMaxRatio:
         return self.value(rows, level) >= self.threshold * (1 - TIE)
 
     def closed(self, rows: Rows) -> float | None:
-        """Return (1 - tau)/(tau r_max - r_min), or (1 - tau^2)/(2 (tau^2 r_max^2 - r_min^2)) for rho."""
+        """Return (1 - tau)/(tau r_max - r_min).
+
+        For rho: (1 - tau^2)/(2 (tau^2 r_max^2 - r_min^2)); for rho with the form 'linear':
+        ((1 - tau)/(tau r_max - r_min))^2 / 2.
+        """
         if rows.form == "exact":
             return None
         tau, low, high = self.threshold, _end(rows.r_low, np.min), _end(rows.r, np.max)
@@ -137,7 +141,7 @@ class MinMaxRatio:
 
 @dataclass(frozen=True, slots=True)
 class FloorMaxRatio:
-    """Floor over largest indicator at least ``threshold``: a cap on the largest loss of one person."""
+    """Floor over largest indicator at least ``threshold``: a cap on any person's loss."""
 
     threshold: float
 
@@ -160,7 +164,7 @@ class FloorMaxRatio:
 class QuantileRatio:
     """Floor over the ``p``-quantile of the indicators at least ``threshold``.
 
-    The rows above the quantile are not covered at all.
+    It promises nothing about the rows above the quantile.
     """
 
     threshold: float
@@ -183,9 +187,9 @@ class QuantileRatio:
 
 @dataclass(frozen=True, slots=True)
 class GroupRatio:
-    """Median indicators of two groups within ``threshold`` of each other, whichever is larger.
+    """Smaller over larger median indicator of two groups at least ``threshold``.
 
-    The published form is one-sided and lets one group be much more exposed
+    The published form is one-sided: it allows one group to be much more exposed
     (docs/methods/rdr.md, E18).
     """
 
@@ -204,22 +208,22 @@ class GroupRatio:
         return self.value(rows, level) >= self.threshold * (1 - TIE)
 
     def closed(self, rows: Rows) -> float | None:
-        """Return None: the candidates are searched."""
+        """Return None: there is no closed form."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Variance:
-    """Variance of the indicators, as parts of their public maximum, at most ``threshold``.
+    """Variance of the indicators, each divided by their public maximum, at most ``threshold``.
 
-    No safety criterion: one exposed person among many hardly moves it (docs/methods/rdr.md, E14).
-    Gaussian indicators enter squared (theorem 8).
+    This is not a safety criterion: one exposed person among many hardly changes it
+    (docs/methods/rdr.md, E14). Gaussian indicators enter squared (theorem 8).
     """
 
     threshold: float
 
     def value(self, rows: Rows, level: float) -> float:
-        """Return the variance of (1 + loss) / (1 + most), with twice the losses for rho."""
+        """Return the variance of (1 + loss) / (1 + largest loss), with losses doubled for rho."""
         times = 1 if rows.pure else 2
         return rows.variance(times * rows.losses(level)) / (1 + times * rows.most(level)) ** 2
 
@@ -257,7 +261,8 @@ class Difference:
     """Largest minus smallest indicator, as multiples of the floor, at most ``threshold``.
 
     In the paper's units the difference of the bound does not depend on a Laplace epsilon at all
-    (docs/methods/rdr.md, E5); against the floor it is the difference of two persons' losses.
+    (docs/methods/rdr.md, E5). In multiples of the floor it is the difference of two people's
+    losses.
     """
 
     threshold: float
@@ -273,7 +278,7 @@ class Difference:
         return self.value(rows, level) <= self.threshold * (1 + TIE)
 
     def closed(self, rows: Rows) -> float | None:
-        """Return None: the candidates are searched."""
+        """Return None: there is no closed form."""
         return None
 
 
@@ -282,15 +287,16 @@ Judge: TypeAlias = Callable[[Values, Values], float]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A function of the owner's: from indicators and their multiplicities to a number.
+    """A condition that the owner writes as a function of the indicators and their multiplicities.
 
     Parameters
     ----------
     judge : callable
-        Takes two float arrays, indicators as multiples of the floor and how many rows have each.
+        Takes two float arrays: indicators as multiples of the floor, and how many rows have each.
+        Returns a number.
     threshold : float
     at_most : bool
-        Whether the number must not be above the threshold, or not below.
+        True if the number must not be above the threshold, False if it must not be below.
     """
 
     judge: Judge
@@ -313,17 +319,17 @@ class Judged:
         return value <= self.threshold if self.at_most else value >= self.threshold
 
     def closed(self, rows: Rows) -> float | None:
-        """Return None: the candidates are searched."""
+        """Return None: there is no closed form."""
         return None
 
 
 def search(
     preference: Preference, rows: Rows, candidates: Sequence[Fraction], *, public: bool = False
 ) -> Fraction | None:
-    """Return the largest candidate that meets a preference; None when none does.
+    """Return the largest candidate that meets a preference; None if none does.
 
-    Of a public table warns when a smaller one fails: then the condition is not monotone, and "largest"
-    says little. Of others the warning itself would tell something of the data.
+    On a public table, warn if a smaller candidate fails: the condition is then not monotone, and
+    "largest" says little. On other tables the warning itself would reveal something about the data.
     """
     closed = None if rows.cumulative else preference.closed(rows)
     if closed is not None:
@@ -341,12 +347,12 @@ def search(
 
 
 def read(wanted: object, tau: object, *, p: object = None) -> Preference:
-    """Return a preference, given itself or by its name; ``tau`` is the threshold of a named one.
+    """Return a preference, passed as an object or by name; a named one has the threshold ``tau``.
 
     Raises
     ------
     RequestError
-        For an unknown name and a threshold out of range.
+        For an unknown name or a threshold out of range.
     """
     if isinstance(wanted, Preference):
         return wanted
@@ -370,9 +376,9 @@ def read(wanted: object, tau: object, *, p: object = None) -> Preference:
 
 
 def level_of(r: float, tau: float, pure: bool, form: Form = "bound") -> float:
-    """Return the largest level at which a row of normalised contribution ``r`` keeps to ``tau``.
+    """Return the largest level at which a row with normalised contribution ``r`` meets ``tau``.
 
-    epsilon r and rho r^2 are its loss.
+    The row's loss is epsilon r, or rho r^2.
     """
     most = limit(tau, PURE if pure else ZCDP, form)
     return _over(most, r if pure else r * r)
@@ -381,7 +387,8 @@ def level_of(r: float, tau: float, pure: bool, form: Form = "bound") -> float:
 def level_for_variance(limit: float, variance: float, pure: bool) -> float:
     """Return the largest level at which R^2 V <= limit (docs/methods/rdr.md, theorem 8).
 
-    R = level / (level + 1), or 2 level / (2 level + 1) for rho: level = R / (1 - R), halved for rho.
+    R = level / (level + 1), or 2 level / (2 level + 1) for rho, so level = R / (1 - R), halved for
+    rho.
     """
     if limit >= variance:
         return math.inf
@@ -391,7 +398,7 @@ def level_for_variance(limit: float, variance: float, pure: bool) -> float:
 
 
 def _ratio(a: float, b: float) -> float:
-    """Return a / b; 1 when both are infinite or 0, for everybody is then alike."""
+    """Return a / b; 1 if both are infinite or 0, because everybody is then alike."""
     return 1.0 if a == b else float(a / b)
 
 

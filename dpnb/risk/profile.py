@@ -1,7 +1,7 @@
-"""Whom an answer would expose: the disclosure risk of one statement, for the owner's eyes.
+"""Whom an answer would expose: the disclosure risk of one statement, for the owner only.
 
-RDR is computed from the very views and noise of the release. Its values are exact:
-they are no private output, and never leave the owner's side (1.3).
+RDR is computed from the same views and noise as the release. Its values are exact: they are not
+private output and never leave the owner's side (1.3).
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RiskProfile:
-    """What single rows add to one statement, and what any level of noise would tell about them.
+    """Contributions of single rows to one statement, and what an answer at a level reveals of them.
 
-    Where ids are the privacy unit, what is said of rows holds of ids with all the rows kept of them.
+    If ids are the privacy unit, "row" means an id with all its kept rows.
 
-    Made by ``curator.risk``. Exact values: it shows nothing of itself unless the table is public,
-    cannot be pickled, and has no ``to_dict``.
+    ``curator.risk`` makes it. Its values are exact: it hides them when displayed, unless the table
+    is public, cannot be pickled, and has no ``to_dict``.
 
     Attributes
     ----------
@@ -61,19 +61,19 @@ class RiskProfile:
     plan : Plan
         What would be released; public facts.
     scan : ContributionScan
-        The look that private selections take.
+        Scan for private selections.
     public : bool
         Whether the table needs no protection.
     by : tuple of str
-        Columns whose groups are distinguished.
+        Columns to group rows by.
     groups : tuple of str
-        Labels of their declared cells.
+        Labels of their declared groups.
     form : {'bound', 'exact', 'linear'}
         Form of the indicator (docs/methods/rdr.md, definition 5).
     delta : Fraction or None
-        At which epsilons are meant and shown.
+        The delta of epsilons that are given or shown.
     context : RiskContext
-        What the profile may ask of its curator.
+        The part of the curator that the profile uses.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class RiskProfile:
     _rows: Rows
     context: RiskContext
 
-    # what the owner looks at
+    # exact values
 
     @property
     def privacy(self) -> PrivacyDefinition:
@@ -103,16 +103,16 @@ class RiskProfile:
 
     @property
     def cumulative(self) -> bool:
-        """Whether losses by the releases already made are included."""
+        """Whether losses through earlier releases are included."""
         return self._rows.cumulative
 
     @property
     def approximate(self) -> bool:
-        """Whether contributions were rounded upward, to 1/4096 of the largest possible one."""
+        """Whether contributions were rounded up to multiples of 1/4096 of the largest possible."""
         return bool(self._rows.steps)
 
     def level(self, rho: object = None, epsilon: object = None) -> float:
-        """Return the level that rho or epsilon means in this session; infinite is allowed.
+        """Return the level that rho or epsilon means in this session; it may be infinite.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class RiskProfile:
         Raises
         ------
         RequestError
-            For a number out of range, and rho in a pure session.
+            For a number out of range, or rho in a pure session.
         """
         given = rho if epsilon is None else epsilon
         one = (rho is None) != (epsilon is None)
@@ -140,7 +140,7 @@ class RiskProfile:
         return float(self._amount(rho, epsilon))
 
     def _noisy(self, rho: object, epsilon: object) -> float:
-        """Return a level that has noise: without it all ratios to the floor are infinite."""
+        """Return a finite level: without noise all ratios to the floor are infinite."""
         level = self.level(rho, epsilon)
         if math.isinf(level):
             raise RequestError(
@@ -162,15 +162,15 @@ class RiskProfile:
     def rdr(self, *, epsilon: object = None, rho: object = None) -> Indicators:
         """Return the indicators of all rows if the statement were released at a level.
 
-        RDR, Lemmas 3.6 and 3.7 with k = 1 (docs/methods/rdr.md, definition 5). In units of the
-        answer where the statement rests on one vector; else in units of the noise, whitened. In a
-        pure session a release rounds each vector's level down to a public grid, so it tells a
-        little less than the level that is named here; ``price`` says what it costs.
+        RDR, Lemmas 3.6 and 3.7 with k = 1 (docs/methods/rdr.md, definition 5). They are in units of
+        the answer if the statement needs one vector, else in units of the noise (whitened). In a
+        pure session a release rounds each vector's level down to a public grid, so it reveals a
+        little less than the level given here; ``price`` returns its cost.
 
         Parameters
         ----------
         epsilon, rho : number
-            One of them; infinite shows the bare contributions.
+            One of the two; infinite means no noise.
 
         Returns
         -------
@@ -180,7 +180,7 @@ class RiskProfile:
         Raises
         ------
         RequestError
-            For a level that is zero, negative or no number.
+            For a level that is zero, negative or not a number.
         """
         level = self.level(rho, epsilon)
         self.context.note_look()
@@ -204,16 +204,16 @@ class RiskProfile:
         )  # fmt: skip
 
     def guesses(self, *, epsilon: object = None, rho: object = None) -> Exact:
-        """Return how often, of 100, a guess whether each row is in the table is right.
+        """Return for each row how many of 100 guesses whether it is in the table are right.
 
-        Of somebody who knows every other row and starts from a coin toss, which is 50
-        (docs/methods/rdr.md, definition 9). A row that adds nothing hides whether it is there, and
-        not what is in it.
+        The guesser knows every other row and starts from a coin toss, which is 50
+        (docs/methods/rdr.md, definition 9). If a row adds nothing, the answer hides whether it is
+        in the table, but not what it contains.
 
         Parameters
         ----------
         epsilon : number above 0
-            One of the two; infinite for bare contributions.
+            One of the two; infinite means no noise.
         rho : number above 0
             The other one.
 
@@ -238,7 +238,7 @@ class RiskProfile:
         Parameters
         ----------
         epsilon : number above 0
-            One of the two; infinite for bare contributions.
+            One of the two; infinite means no noise.
         rho : number above 0
             The other one.
 
@@ -253,12 +253,12 @@ class RiskProfile:
         return Exact(f"losses of single {rows.noun()}", columns.items(), public=self.public)
 
     def top(self, count: int = 10) -> Exact:
-        """Return what stands out most: the largest contributions, with how many rows have each.
+        """Return the largest contributions, with how many rows have each.
 
         Parameters
         ----------
         count : int, at least 0
-            How many.
+            How many to return.
 
         Returns
         -------
@@ -268,7 +268,7 @@ class RiskProfile:
         Raises
         ------
         RequestError
-            For a negative number, and a closed profile.
+            For a negative number, or a closed profile.
         """
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
             raise RequestError("count must be a whole number of at least 0", "Give count=10.")
@@ -287,7 +287,7 @@ class RiskProfile:
         return Exact("largest contributions", columns, public=self.public)
 
     def columns(self) -> list[tuple[str, float]]:
-        """Return a name and the unit of each vector of the statement.
+        """Return the name and unit of each vector of the statement.
 
         Returns
         -------
@@ -308,21 +308,21 @@ class RiskProfile:
             return [
                 (named[name], float(view.measure.step)) for name, view in self.plan.views.items()
             ]
-        # the norm over the groups, in steps of the largest one
+        # the norm over the groups, in units of 1/FINE of the largest norm
         return [
             (named[name], view.sensitivity(self.privacy) / FINE)
             for name, view in self.plan.views.items()
         ]
 
     def by_group(self, *, epsilon: object = None, rho: object = None) -> Exact:
-        """Return rows, median and largest indicator, and guesses right of 100 of each group of ``by``.
+        """Return the rows, median and largest indicator, and guesses right of 100 of each group.
 
-        Indicators are against the floor; guesses are those of the row that is guessed most easily.
+        Indicators are multiples of the floor; guesses are about the row that is easiest to guess.
 
         Parameters
         ----------
         epsilon : number above 0
-            One of the two; infinite for bare contributions.
+            One of the two; finite.
         rho : number above 0
             The other one.
 
@@ -353,7 +353,7 @@ class RiskProfile:
     ) -> float:
         """Return the smaller quotient of two groups' median indicators, from 0 to 1.
 
-        Of a sensitive table only with ``reveal=True``: a cell that shows it keeps it.
+        A sensitive table needs ``reveal=True``: a notebook saves what its cells show.
 
         Parameters
         ----------
@@ -362,7 +362,7 @@ class RiskProfile:
         right : str
             Another one.
         epsilon : number above 0
-            One of the two; infinite for bare contributions.
+            One of the two; finite.
         rho : number above 0
             The other one.
         reveal : bool
@@ -380,7 +380,7 @@ class RiskProfile:
         return preference.value(self._rows, level)
 
     def cell(self, label: str) -> int:
-        """Return the number of a group of ``by``.
+        """Return the index of a group of ``by``.
 
         Parameters
         ----------
@@ -395,7 +395,7 @@ class RiskProfile:
         Raises
         ------
         RequestError
-            For an unknown label, and one that two groups have.
+            For an unknown label, or one that two groups have.
         """
         if not self.groups:
             raise RequestError("there are no groups", "Add by='sex' to curator.risk.")
@@ -411,16 +411,16 @@ class RiskProfile:
         return found[0]
 
     def signed_losses(self, answer: Answer) -> Exact:
-        """Return what a released answer tells about each row: its signed log-likelihood ratio.
+        """Return the signed log-likelihood ratio of a released answer for each row.
 
-        ln p(o | x) / p(o | x without the row), above 0 where the answer speaks for the row's presence
-        (docs/methods/rdr.md, theorem 3). Rows are not ranked by the distance of one output: that
-        order is often wrong (E4).
+        ln p(o | x) / p(o | x without the row) is above 0 if the answer speaks for the row's
+        presence (docs/methods/rdr.md, theorem 3). Rows are not ranked by the distance of one
+        output, because that order is often wrong (E4).
 
         Parameters
         ----------
         answer : Answer
-            To this statement, from the same ledger.
+            Answer to this statement, from the same ledger.
 
         Returns
         -------
@@ -435,14 +435,14 @@ class RiskProfile:
         return self.context.look(look)
 
     def sentence(self, *, epsilon: object = None, rho: object = None, reveal: bool = False) -> str:
-        """Return what a level means for whoever stands out most.
+        """Return in words what a level means for the person who stands out most.
 
-        Of a sensitive table only with ``reveal=True``: a cell that shows it keeps it.
+        A sensitive table needs ``reveal=True``: a notebook saves what its cells show.
 
         Parameters
         ----------
         epsilon : number above 0
-            One of the two; infinite for bare contributions.
+            One of the two; infinite means no noise.
         rho : number above 0
             The other one.
         reveal : bool
@@ -459,7 +459,7 @@ class RiskProfile:
         return self.sentence_at(level)
 
     def sentence_at(self, level: float) -> str:
-        """Return the sentence of a level in the session's privacy definition.
+        """Return in words what a level means, without a check of ``reveal``.
 
         Parameters
         ----------
@@ -475,7 +475,7 @@ class RiskProfile:
 
         return sentence(self._rows, level, self.delta)
 
-    # choosing
+    # choosing a level
 
     def suggest(
         self,
@@ -485,29 +485,30 @@ class RiskProfile:
         policy: str = "cumulative",
         candidates: Sequence[object] | None = None,
     ) -> Choice:
-        """Return the level of the public rule: nobody is guessed more easily than the limit. Free.
+        """Return the level of the public rule, at which nobody is easier to guess than the limit.
 
-        No data are read: it rests on the largest contribution that the schema allows, so it may be
-        published (docs/methods/rdr.md, theorem 16). A limit that is new after an exact figure of
-        the statement was shown marks the choice (statement 17).
+        The rule is free. It reads no data, only the largest contribution that the schema allows, so
+        the level may be published (docs/methods/rdr.md, theorem 16). If an exact value of the
+        statement was shown before, a new limit marks the choice (statement 17).
 
         Parameters
         ----------
         tau : number
             The limit as floor / indicator, from 0 to 1, fixed before looking at the data.
         guesses : number
-            The limit in guesses right of 100, in place of ``tau``: from 50, a coin toss, to below 100.
+            The limit in guesses right of 100, in place of ``tau``: at least 50, a coin toss, and
+            below 100.
         policy : {'cumulative', 'alone', 'paper-dynamic'}
-            What is spent already counts against the limit, or not; or a candidate above all
-            that was spent is taken, as in the paper, which then spends twice as much each time
-            (E16).
+            'cumulative' counts what is already spent against the limit, 'alone' does not.
+            'paper-dynamic' takes a candidate above all that was spent, as in the paper, which then
+            spends twice as much each time (E16).
         candidates : sequence of numbers, optional
-            Levels to round down to; those of the paper for 'paper-dynamic', else any level.
+            Levels to round down to; by default the paper's for 'paper-dynamic', else any level.
 
         Returns
         -------
         Choice
-            The level, and what may be said about it.
+            The level, and what it promises.
 
         Raises
         ------
@@ -533,11 +534,11 @@ class RiskProfile:
         method: str | None = None,
         progress: Progress | None = None,
     ) -> Choice:
-        """Choose a level: by the public rule, or with the help of the data.
+        """Choose a level by the public rule, or with the help of the data.
 
-        Without a target this is :meth:`suggest`, which is free. A target buys safe counts, one noisy
-        histogram, and takes the largest level at which they show that the target is met, or else the
-        rule's: a choice never fails, and what it says is false at most 1 time in 20
+        Without a target this is :meth:`suggest`, which is free. A target buys safe counts, one
+        noisy histogram. The choice is the largest level at which they show that the target is met,
+        or else the rule's level. It never fails, and its sentence is false at most 1 time in 20
         (docs/methods/rdr.md, theorem 19 and algorithm 20).
 
         Parameters
@@ -545,36 +546,36 @@ class RiskProfile:
         tau, guesses : number
             The limit, as in :meth:`suggest`, fixed before looking at the data.
         at_most : int
-            The target: how many people may be above the limit; 50 if only a cost is given.
+            The target: how many people may be above the limit. 50 if only a cost is given.
         p : number
             The target as a share of the people who are not above the limit, between 0 and 1. For
-            ``preference='quantile_ratio'``: which quantile.
+            ``preference='quantile_ratio'``: the quantile.
         rho, epsilon : number
-            What the counts cost. By default the target sets it, at most to a tenth of what is left.
+            Privacy cost of the counts. By default it follows from the target, up to a tenth of the
+            remaining budget.
         policy : {'cumulative', 'alone'}
             As in :meth:`suggest`.
         private : bool
-            False looks at exact values, as the paper does; on a sensitive table the choice, and
-            whatever is released with it, is then marked as conditional on it (docs/methods/rdr.md,
-            E1).
+            False looks at exact values, as the paper does. On a sensitive table the choice, and
+            every release made with it, is then marked as conditional (docs/methods/rdr.md, E1).
         preference : str or Preference
             For ``private=False``; see ``dpnb.risk.preferences``.
         candidates : sequence of numbers
-            Levels in the session's privacy definition to round down to. With ``private=False`` and in paper
-            mode the 37 of the paper by default.
+            Levels in the session's privacy definition to round down to. With ``private=False`` and
+            in paper mode the default is the paper's 37.
         mode : {'tight', 'paper'}
-            'paper' for study: a private ``method`` of the paper, charged, of which nothing is
-            promised, for its noise has no margin.
+            'paper' for study: a private ``method`` of the paper. It is charged and promises
+            nothing, because its noise has no margin.
         method : {'quantile', 'tail', 'variance'}
-            With ``mode='paper'``: the ``p``-quantile keeps to tau (S1); ``at_most`` rows do not (S4);
-            or ``tau`` caps the variance of the indicators (S2).
+            With ``mode='paper'``: the ``p``-quantile meets tau (S1); at most ``at_most`` rows break
+            it (S4); or ``tau`` caps the variance of the indicators (S2).
         progress : callable
-            Called with the elapsed seconds once a second has passed.
+            Called with the elapsed seconds, from the first second on.
 
         Returns
         -------
         Choice
-            The level, and what may be said about it.
+            The level, and what it promises.
 
         Raises
         ------
@@ -616,9 +617,9 @@ class RiskProfile:
         policy: str = "cumulative",
         progress: Progress | None = None,
     ) -> SafeCounts:
-        """Release how many people are above the limit at which level, with noise: charged.
+        """Release noisy counts of the people above the limit at each level, and charge them.
 
-        The owner may pick a level from it by eye, having seen no exact figure, and publish both
+        An owner who has seen no exact value may pick a level from them by eye and publish both
         (docs/methods/rdr.md, theorem 19). Arguments as in :meth:`choose`.
 
         Parameters
@@ -630,7 +631,7 @@ class RiskProfile:
         at_most : int, at least 0
             How many people may be above the limit.
         p : float
-            Which share of the people is not above the limit, between 0 and 1.
+            The share of people who must not be above the limit, between 0 and 1.
         rho : number above 0
             One of the two: the privacy cost.
         epsilon : number above 0
@@ -663,14 +664,14 @@ class RiskProfile:
         rho: object = None,
         epsilon: object = None,
     ) -> CountsTarget:
-        """Return what safe counts for a target would cost, and what they could show. Free.
+        """Return what safe counts for a target would cost and could show, for free.
 
         Parameters
         ----------
         at_most : int, at least 0
             How many people may be above the limit.
         p : float
-            Which share of the people is not above the limit, between 0 and 1.
+            The share of people who must not be above the limit, between 0 and 1.
         rho : number above 0
             One of the two: the privacy cost.
         epsilon : number above 0
@@ -684,7 +685,7 @@ class RiskProfile:
         return choosing.read_counts_target(self, at_most, p, rho, epsilon)
 
     def cost(self, rho: object, epsilon: object) -> Cost:
-        """Return what a private release shall cost, by default ``DEFAULT_COST``.
+        """Return the privacy cost of a private release, by default ``DEFAULT_COST``.
 
         Parameters
         ----------
@@ -696,14 +697,14 @@ class RiskProfile:
         Returns
         -------
         Cost
-            What will be charged.
+            The amount to charge.
         """
         if rho is None and epsilon is None:
             return DEFAULT_COST[self.privacy], False
         return self._amount(rho, epsilon), is_picked(rho, epsilon)
 
     def picked(self, level: Fraction) -> Choice:
-        """Return a level that the owner picked by hand, after seeing the risks.
+        """Return the choice of a level that the owner picked by hand, after seeing the risks.
 
         Parameters
         ----------
@@ -713,7 +714,7 @@ class RiskProfile:
         Returns
         -------
         Choice
-            It marks every answer made with it.
+            On a sensitive table, or if the level is marked, it marks every answer made with it.
         """
         return choosing.choice(
             self,
@@ -726,21 +727,21 @@ class RiskProfile:
         )
 
     def spend(self, mechanism: Mechanism, cost: Cost, progress: Progress | None = None) -> Drawn:
-        """Carry out a private selection on the contributions, charged to the ledger.
+        """Carry out a private selection on the contributions and charge it to the ledger.
 
         Parameters
         ----------
         mechanism : Mechanism
-            What is drawn.
+            The mechanism that draws the values.
         cost : Cost
-            What is charged.
+            The amount to charge.
         progress : callable
             Called with the elapsed seconds, from the first second on.
 
         Returns
         -------
         Drawn
-            Released.
+            The released values and their charge.
 
         Raises
         ------
@@ -750,7 +751,7 @@ class RiskProfile:
         return self.context.select(mechanism, self.scan, *cost, progress)
 
     def search(self, preference: Preference, candidates: Sequence[Fraction]) -> Fraction | None:
-        """Return the largest candidate that meets a preference by exact values.
+        """Return the largest candidate whose exact values meet a preference.
 
         Parameters
         ----------
@@ -768,7 +769,7 @@ class RiskProfile:
         return preferences.search(preference, self._rows, candidates, public=self.public)
 
     def price(self, level: Fraction) -> Price:
-        """Return what an answer at a level would cost now, and its accuracy. Free.
+        """Return the current cost and accuracy of an answer at a level, for free.
 
         Parameters
         ----------
@@ -785,7 +786,8 @@ class RiskProfile:
     def answer(self, level: Fraction | Choice) -> Answer:
         """Release the statement at a choice, or at a level picked by hand.
 
-        It is marked where the choice is, and of a sensitive table where the level was picked by hand.
+        The answer is marked if the choice is, or if the level was picked by hand on a sensitive
+        table.
 
         Parameters
         ----------
@@ -795,12 +797,12 @@ class RiskProfile:
         Returns
         -------
         Answer
-            Charged to the budget.
+            The answer, charged to the budget.
 
         Raises
         ------
         RequestError, BudgetError, EngineError, InterruptedRequestError
-            Also for a choice without a level. Nothing was charged.
+            Also for a choice without a level or a closed profile. Nothing was charged.
         """
         self.check_open()
         if isinstance(level, Choice):
@@ -812,7 +814,7 @@ class RiskProfile:
         return self.context.answer(Picked(amount_) if marked else amount_)
 
     def ratio_at(self, level: float) -> float:
-        """Return floor / indicator of somebody who adds all that the schema allows, at a level.
+        """Return floor / indicator of somebody who adds as much as the schema allows, at a level.
 
         Parameters
         ----------
@@ -829,19 +831,19 @@ class RiskProfile:
         return float(1 / relative(np.array([level]), self.privacy, self.form)[0])
 
     def check_open(self) -> None:
-        """Refuse to go on with a closed profile.
+        """Raise an error if the profile is closed.
 
         Raises
         ------
         RequestError
-            If it is closed.
+            If the profile is closed.
         """
         if self._rows.closed:
             raise RequestError("the profile is closed", "Ask curator.risk(sql) again.")
 
     @property
     def budget(self) -> BudgetStatus:
-        """Cap, spent and remaining."""
+        """Budget cap, spent and remaining."""
         return self.context.budget
 
     @property
@@ -851,23 +853,23 @@ class RiskProfile:
 
     @property
     def stamp(self) -> Stamp:
-        """Why these are not facts about real people, or what is drawn is not private."""
+        """Why the values are not about real people, or draws are not private; '' if neither."""
         return self.context.store.stamp
 
     @property
     def ids(self) -> str:
-        """Column of the ids that are looked at; '' for rows."""
+        """Column of the protected ids; '' for rows."""
         return "" if self.context.table.unit is None else self.context.table.unit.column
 
     # histograms
 
     def histogram(self, bins: int = 20) -> Exact:
-        """Return how many rows have which share r of the largest possible contribution. Exact.
+        """Return the exact histogram of r, the share of the largest possible contribution.
 
         Parameters
         ----------
-        bins : int, at least 1
-            Bins of equal width above 0.
+        bins : int, from 1 to 64
+            Bins of equal width above 0; rows that add nothing have their own.
 
         Returns
         -------
@@ -887,16 +889,16 @@ class RiskProfile:
         epsilon: object = None,
         progress: Progress | None = None,
     ) -> RiskHistogram:
-        """Release the histogram of contributions with noise: charged, and safe to share.
+        """Release and charge a noisy histogram of contributions, which is safe to share.
 
         Parameters
         ----------
         bins : int
             Bins of equal width above 0; rows that add nothing have their own.
         rho, epsilon : number
-            Its cost: rho 0.005, or epsilon 0.1 in a pure session.
+            Its privacy cost; by default rho 0.005, or epsilon 0.1 in a pure session.
         progress : callable
-            Called with the elapsed seconds once a second has passed.
+            Called with the elapsed seconds, from the first second on.
 
         Returns
         -------
@@ -910,7 +912,7 @@ class RiskProfile:
         """
         return choosing.shared(self, _bins(bins), self.cost(rho, epsilon), progress)
 
-    # showing
+    # display
 
     def widget(
         self,
@@ -921,7 +923,7 @@ class RiskProfile:
     ) -> Any:
         """Return the picker: a live widget that stores nothing. See ``%%dprisk``.
 
-        The limit is a ``tau``, or a number of ``guesses`` right of 100: 55 when nothing is said.
+        The limit is a ``tau`` or a number of ``guesses`` right of 100, by default 55.
 
         Parameters
         ----------
@@ -935,14 +937,14 @@ class RiskProfile:
         Returns
         -------
         RiskPicker
-            It shows itself as the last line of a cell.
+            The widget; as the last line of a cell it is displayed.
         """
         return display("cards.risk_widget").RiskPicker(
             self, tau=tau, guesses=guesses, candidates=candidates
         )
 
     def plot(self, ax: Axes | None = None, *, reveal: bool = False) -> Axes:
-        """Draw the histogram of contributions; of a sensitive table only with ``reveal=True``.
+        """Draw the histogram of contributions; a sensitive table needs ``reveal=True``.
 
         Parameters
         ----------
@@ -964,9 +966,9 @@ class RiskProfile:
     def to_html(
         self, path: str, *, reveal: bool = False, tau: object = None, guesses: object = None
     ) -> str:
-        """Write levels, histogram and largest contributions as a page; returns what it reveals.
+        """Write levels, histogram and largest contributions to a page and return what it reveals.
 
-        Of a sensitive table only with ``reveal=True``: the page is as secret as the data.
+        A sensitive table needs ``reveal=True``: the page is as secret as the data.
 
         Parameters
         ----------
@@ -1045,7 +1047,7 @@ class RiskProfile:
 
 
 def binned(rows: Rows, bins: int) -> tuple[Values, Values]:
-    """Return upper edges of bins of r and how many rows lie in each; the first bin is r = 0."""
+    """Return the upper edges of bins of r and the rows in each; the first bin is r = 0."""
     edges = np.arange(bins + 1) / bins
     place = np.searchsorted(edges, rows.r * (1 - 1e-12), side="left")
     found = np.bincount(place, weights=rows.counts.astype(np.float64), minlength=bins + 1)

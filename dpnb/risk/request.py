@@ -22,12 +22,12 @@ from dpnb.privacy.noise import Noise
 from dpnb.risk.selection import STEPS, Mechanism
 
 DEFAULT_COST: dict[PrivacyDefinition, Fraction] = {ZCDP: Fraction(1, 200), PURE: Fraction(1, 10)}
-"""What a private choice or a shared histogram costs when nothing is said."""
+"""Default privacy cost of a private choice or a shared histogram."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionPlan:
-    """A mechanism on one statement's contributions, and its cost. Public facts only."""
+    """A mechanism on one statement's contributions, and its cost, from public facts only."""
 
     target: Mapping[str, Any]
     mechanism: Mapping[str, Any]
@@ -44,14 +44,14 @@ class SelectionPlan:
 
     @property
     def request(self) -> str:
-        """A name that is equal for requests of equal meaning and cost on one data version."""
+        """Name shared by requests with the same meaning and cost on one version of the table."""
         text = json.dumps(self.definition(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What was released, and its charge."""
+    """Released values and their charge."""
 
     values: tuple[int, ...]
     charge: Charge
@@ -60,20 +60,20 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class SelectionRequest:
-    """The owner's request to let the data choose, privately.
+    """The owner's request for a private selection.
 
     Parameters
     ----------
     sql : str
     target : mapping
-        Table, version and meaning of the statement whose risk is looked at.
+        Table and meaning of the statement; :meth:`plan` adds the version of the table.
     scan : ContributionScan
-        Scores in STEPS steps.
+        Scores, rounded up to multiples of 1/STEPS.
     mechanism : Mechanism
     amount : Fraction
         rho or epsilon.
     conditional : bool
-        Whether the amount itself was picked by looking at the data.
+        Whether the amount was picked by looking at the data.
     """
 
     verb: ClassVar[str] = "risk"
@@ -92,18 +92,18 @@ class SelectionRequest:
         return OWNER
 
     def plan(self) -> SelectionPlan:
-        """Decide what would be measured, on the current data version."""
+        """Plan the selection on the current version of the table."""
         name = str(self.target["table"])
         target = {**self.target, "version": self.store.version(name)}
         privacy = self.store.accountant.privacy
         return SelectionPlan(target, self.mechanism.definition(), self.amount, privacy)
 
     def words(self, plan: SelectionPlan) -> str:
-        """Return what is asked, for the owner of the data."""
+        """Return the request in words, for the owner of the data."""
         return f"risk, {plan.mechanism['method']}: {self.sql.strip()}"
 
     def table(self, plan: SelectionPlan) -> str:
-        """Return the name of the table that is looked at."""
+        """Return the name of the table."""
         return str(plan.target["table"])
 
     def cost(self, plan: SelectionPlan) -> Cost:
@@ -112,11 +112,11 @@ class SelectionRequest:
         return self.store.accountant.once_cost(plan.request, price)
 
     def needed(self, plan: SelectionPlan, cost: Cost) -> Set[str]:
-        """Return that the table of counts is needed."""
+        """Return the exact values to measure: the table of counts."""
         return {"counts"}
 
     def measure(self, plan: SelectionPlan, needed: Set[str], engine: Engine) -> Tally:
-        """Return how many rows have which score."""
+        """Count the rows by score."""
         found = engine.contributions(self.scan)
         if found is None:
             raise engine_failure()
@@ -125,7 +125,7 @@ class SelectionRequest:
     def release(
         self, plan: SelectionPlan, cost: Cost, exact: Tally | None, noise: Noise
     ) -> dict[str, Any]:
-        """Draw, and return the ledger's entry."""
+        """Draw the values and return the ledger's entry."""
         if exact is None:
             raise engine_failure()
         drawn = self.mechanism.draw(exact.counts, plan.cost, plan.privacy, noise)
@@ -139,17 +139,17 @@ class SelectionRequest:
         }
 
     def known(self, plan: SelectionPlan) -> None:
-        """Nothing is known without a release."""
+        """Return None: there is no result without a release."""
 
     def result(self, plan: SelectionPlan, charge: Charge, *, fresh: bool) -> Drawn:
-        """Return what was committed."""
+        """Return the committed values with their charge."""
         values: Sequence[int] = self.store.accountant.releases[charge.request].drawn["values"]
         return Drawn(tuple(values), charge, fresh)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tally:
-    """Exact counts of rows by step, on their way to the noise."""
+    """Exact counts of rows by score, before noise is added."""
 
     counts: Vector
 
@@ -161,7 +161,7 @@ class Tally:
 
 
 def counted(found: Contributions) -> Vector:
-    """Return the table of counts over all steps, shape (STEPS + 1,)."""
+    """Return the number of rows at each multiple of 1/STEPS, shape (STEPS + 1,)."""
     table = np.zeros(STEPS + 1, dtype=np.int64)
     np.add.at(table, found.numbers[:, 0], found.counts)
     return table

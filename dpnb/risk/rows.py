@@ -1,4 +1,4 @@
-"""What the different rows of a table add to one release, and the losses that follow. Exact values."""
+"""Contributions of the distinct rows of a table to one release, and their losses. Exact values."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from dpnb.risk.indicator import Form, Values, relative
 from dpnb.risk.nouns import noun
 
 MOST_MIXED = 4_096
-"""Of more lines with several Laplace vectors only the sums of sizes are used."""
+"""With more lines than this and more than two Laplace vectors, only the sums of sizes are used."""
 
 
 class Rows:
-    """The different contributions that occur, each with how many of the table have it. Private.
+    """The distinct contributions, each with the number of rows that have it. Private.
 
-    Of whom they are, rows or ids, is the same here: what is said of rows holds of ids that are protected
-    with all their rows.
+    If ids are protected with all their rows, "row" means id here.
 
     Parameters
     ----------
@@ -34,31 +33,32 @@ class Rows:
     shares : sequence of float
         Each view's share of the level of the release; they add up to 1.
     held : sequence of float
-        Level at which somebody holds each view already; 0 for none.
+        Level at which each view is already released; 0 if it is not.
     constant : float
-        Loss that every row has already by other releases.
+        Loss of every row through other releases.
     steps : int
-        0, or the number of steps to which scores were rounded upward.
+        If not 0, scores were rounded up to multiples of 1/steps.
     pure : bool
-        Laplace noise, else Gaussian.
+        True for Laplace noise, False for Gaussian.
     form : {'bound', 'exact', 'linear'}
     ids : str
-        Column of the ids whose contributions these are; '' for rows.
+        Column of the protected ids; '' for rows.
 
     Attributes
     ----------
     sizes : float array, shape (u, V)
         |contribution| / sensitivity, from 0 to 1.
     counts, cells : int64 arrays, shape (u,)
-        Multiplicity, and number of the cell of the columns by which rows are told apart.
+        Number of rows, and index of their group of the ``by`` columns; -1 outside all groups.
     r : float array, shape (u,)
-        Normalised contribution: a row's loss at level L of a first release is L r, or L r^2 for rho.
+        Normalised contribution: a row's loss by a first release at level L is L r, or L r^2 for
+        rho.
     constant : float
 
     Raises
     ------
     EngineError
-        When a row adds more than the noise was made for.
+        If a row adds more than its sensitivity.
     """
 
     __slots__ = (
@@ -84,7 +84,7 @@ class Rows:
         self.ticks = contributions.numbers
         self.counts, self.cells = contributions.counts, contributions.cells
         if steps:
-            # views are no longer told apart: what is held counts in full
+            # scores merge the views, so the caller counts earlier releases of them in full
             bounds, shares, held = np.array([float(steps)]), [1.0], [0.0]
         else:
             bounds = np.array(sensitivities, dtype=np.float64)
@@ -97,7 +97,7 @@ class Rows:
         self._shares, self._held = np.array(shares), np.array(held)
         self.constant = constant
         self.r = self._norm(self.sizes)
-        # a score of k steps says that r lies in (k - 1, k] steps
+        # a score of k means that r lies in ((k - 1)/steps, k/steps]
         self.r_low = self.r if not steps else np.maximum(self.ticks[:, 0] - 1, 0) / steps
 
     def _norm(self, sizes: Values) -> Values:
@@ -106,39 +106,39 @@ class Rows:
 
     @property
     def one(self) -> str:
-        """Whom a contribution is of, in words."""
+        """One protected row or id, in words."""
         return f"one {self.ids}" if self.ids else "one row"
 
     def noun(self, count: int = 2) -> str:
-        """Return the word for so many of those whom contributions are of."""
+        """Return the word for ``count`` protected rows or ids."""
         return noun(self.ids, count)
 
     @property
     def total(self) -> int:
-        """Rows of the table."""
+        """Number of rows of the table."""
         return int(self.counts.sum())
 
     @property
     def cumulative(self) -> bool:
-        """Whether losses by earlier releases are included."""
+        """Whether losses through earlier releases are included."""
         return bool(self.constant or self._held.any())
 
     @property
     def several_exact(self) -> bool:
-        """Whether the form is one of Laplace noise on several vectors that r does not determine."""
+        """Whether the form is exact with Laplace noise on several vectors, so r is not enough."""
         return self.pure and self.form == "exact" and not self._single
 
     def losses(self, level: float, *, lowest: bool = False) -> Values:
-        """Return each row's loss, epsilon_i or rho_i, once the release is made at ``level``.
+        """Return each row's loss, epsilon_i or rho_i, after a release at ``level``.
 
-        sum over views of level |x| for Laplace noise, level x^2 for Gaussian (docs/methods/rdr.md,
-        theorem 7). Where scores were rounded, and of other releases, this is an upper bound;
-        ``lowest`` gives the lower.
+        The loss is the sum over views of level |x| for Laplace noise and level x^2 for Gaussian
+        (docs/methods/rdr.md, theorem 7). With rounded scores or other releases it is an upper
+        bound; ``lowest`` gives the lower bound.
         """
         r = self.r_low if lowest else self.r
         before = 0.0 if lowest else self.constant
         if level == np.inf:
-            # not infinity times 0
+            # infinity times 0 would be nan
             return np.where(r > 0, np.inf, self.losses(0.0, lowest=lowest))
         if self.steps or not self.cumulative:
             added: Values = level * (r if self.pure else r * r)
@@ -163,11 +163,11 @@ class Rows:
         return relative(losses, PURE if self.pure else ZCDP, self.form)
 
     def guesses(self, level: float) -> Values:
-        """Return how often, of 100, a guess whether each row is in the table is right.
+        """Return for each row how many of 100 guesses whether it is in the table are right.
 
-        Had all that is counted been fixed beforehand (docs/methods/rdr.md, theorems 10 to 12). An
-        upper bound where :attr:`at_most`: of rounded scores, of one-off releases, and where it is
-        not known how what an id adds lies on the groups.
+        This assumes that all counted releases were fixed in advance (docs/methods/rdr.md, theorems
+        10 to 12). It is an upper bound if :attr:`at_most`: for rounded scores, for one-off
+        releases, and if it is unknown how an id's contribution is spread over the groups.
         """
         if not self.pure:
             losses = self.losses(level)
@@ -189,14 +189,14 @@ class Rows:
 
     @property
     def _by_sums(self) -> bool:
-        """Whether of Laplace sizes only sums are used: parts are not known, or there are too many."""
+        """Whether only sums of Laplace sizes are used: parts are unknown, or there are too many."""
         lines, views = self.sizes.shape
         return bool(self.steps or self.ids) or (views > 2 and lines > MOST_MIXED)
 
     def quantile(self, values: Values, p: float, empty: float, cell: int | None = None) -> float:
         """Return the smallest value with at least a share ``p`` of the rows at or below it.
 
-        Of the rows of one ``cell`` only, when it is named; ``empty`` where there is none.
+        With ``cell``, only the rows of that group count. Without rows, return ``empty``.
         """
         chosen = np.ones(len(values), dtype=bool) if cell is None else self.cells == cell
         if not chosen.any():
@@ -207,9 +207,9 @@ class Rows:
         return float(values[chosen][order][min(place, len(reached) - 1)])
 
     def by_cell(self, found: Values, cells: int) -> tuple[Vector, Values, Values]:
-        """Return rows, median and largest of values in each cell; 1 in empty ones.
+        """Return the number of rows, the median and the largest value of each group.
 
-        The median is that of :meth:`quantile`.
+        The median is that of :meth:`quantile`. Both values are 1 in empty groups.
         """
         named = self.cells >= 0
         sizes = np.zeros(cells, dtype=np.int64)
@@ -226,9 +226,9 @@ class Rows:
         return sizes, medians, maxima
 
     def variance(self, values: Values | None = None) -> float:
-        """Return the population variance of values of all rows.
+        """Return the population variance of ``values`` over all rows.
 
-        By default of r, or for Gaussian noise of r^2 (docs/methods/rdr.md, theorem 8).
+        The default values are r, or r^2 for Gaussian noise (docs/methods/rdr.md, theorem 8).
         """
         if values is None:
             values = self.r if self.pure else self.r**2

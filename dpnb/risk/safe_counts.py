@@ -1,10 +1,10 @@
-"""Safe counts: one noisy histogram from which a level may be picked by eye.
+"""Safe counts: a noisy histogram from which the owner may pick a level by eye.
 
 Algorithm 18 to bound 21 of docs/methods/rdr.md; the theorems named below are there.
 
-How many people have a normalised contribution r in (1/2, 1], (1/4, 1/2], (1/8, 1/4] and below. At 4^k
-times the rho of the public rule, or 2^k times its epsilon, only those with r above 2^-k are above the
-limit: so the histogram says how many at most, for whatever limit is picked from it.
+It counts the people whose normalised contribution r lies in (1/2, 1], (1/4, 1/2], (1/8, 1/4] and
+below. At 4^k times the rho of the public rule, or 2^k times its epsilon, only people with r above
+2^-k are above the limit. So the histogram bounds their number, for any limit picked from it.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BINS = 3
-"""K: bins above the last one, each half as far up as the one before."""
+"""K: number of bins above the last one; each ends at half the upper edge of the one before."""
 FAILURE = 0.05
-"""gamma: how often any sentence on counts and shares may be false."""
+"""gamma: the largest probability that any sentence on counts and shares is false."""
 AT_MOST = 50
-"""How many people may be above the limit when nothing is said."""
+"""Default for how many people may be above the limit."""
 _NORMAL = NormalDist()
 _COARSE = 0.01
-"""Laplace noise of a smaller epsilon is computed from that of this one."""
+"""Laplace margins at a smaller epsilon are computed from the margin at this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """The mechanism: a person who comes or goes changes one count by 1.
+    """The mechanism: adding or removing a person changes one count by 1.
 
-    Gaussian noise lies on the lattice of answers, so that its mu^2 is 2 rho; discrete Laplace noise
+    Gaussian noise lies on the lattice of answers, so its mu^2 is 2 rho. Discrete Laplace noise lies
     on whole numbers.
     """
 
@@ -65,7 +65,7 @@ class Histogram:
     def draw(
         self, table: Vector, cost: Fraction, privacy: PrivacyDefinition, noise: Noise
     ) -> list[int]:
-        """Return the noisy counts, in units of the lattice."""
+        """Draw the noisy counts, in units of the lattice."""
         steps = lattice(privacy)
         exact = [count * steps for count in self.exact(table)]
         scale = safe_scale(cost, steps, privacy)
@@ -73,16 +73,16 @@ class Histogram:
 
 
 def lattice(privacy: PrivacyDefinition) -> int:
-    """Return the steps of the noise in one person."""
+    """Return how many lattice units of the noise one person is worth."""
     return 1 if privacy.noise == "laplace" else 1 << LATTICE_BITS
 
 
 @lru_cache(maxsize=256)
 def margins(cost: Fraction, privacy: PrivacyDefinition) -> tuple[float, ...]:
-    """Return m_1, ..., m_K and m_n: how far sums of 1, ..., K + 1 noises may lie below 0.
+    """Return m_1, ..., m_K and m_n: how far sums of 1, ..., K + 1 noise draws may lie below 0.
 
-    Theorem 19. Each sum lies further down with probability gamma/(K+1) at most, so that all
-    sentences hold together. Gaussian: z sqrt(k s^2) + k/L. Discrete Laplace: the exact convolution.
+    Theorem 19. Each sum is lower with probability at most gamma/(K+1), so all sentences hold
+    together. Gaussian: z sqrt(k s^2) + k/L. Discrete Laplace: the exact convolution.
     """
     share = FAILURE / (BINS + 1)
     steps = lattice(privacy)
@@ -96,7 +96,7 @@ def margins(cost: Fraction, privacy: PrivacyDefinition) -> tuple[float, ...]:
 
 
 def _laplace_margin(rate: float, k: int, share: float) -> int:
-    """Return the least whole m with P(sum of k discrete Laplace noises < -m) <= ``share``."""
+    """Return the least integer m with P(sum of k discrete Laplace draws < -m) <= ``share``."""
     if rate < _COARSE:
         # |noise| exceeds the continuous one by less than a step, and that the coarser one by none
         return math.ceil((_laplace_margin(_COARSE, k, share) + k) * _COARSE / rate) + k
@@ -112,7 +112,7 @@ def _laplace_margin(rate: float, k: int, share: float) -> int:
 
 
 def price(at_most: int, privacy: PrivacyDefinition) -> Fraction:
-    """Return the least cost at which two first margins are at most so many people (bound 21)."""
+    """Return the least cost at which twice the first margin is at most ``at_most`` (bound 21)."""
     share = FAILURE / (BINS + 1)
     if privacy is ZCDP:
         return ceiling_digits(2 * (_NORMAL.inv_cdf(1 - share) / at_most) ** 2 * (1 + 1e-6))
@@ -126,10 +126,10 @@ def price(at_most: int, privacy: PrivacyDefinition) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class CountsTarget:
-    """How many people may be above the limit: so many, or such a share of all.
+    """How many people may be above the limit: a number, or a share of all.
 
-    ``cost`` is what the counts cost; ``asked`` whether that was said, ``held`` whether they were
-    bought before.
+    ``cost`` is the privacy cost of the counts, ``asked`` whether the owner gave it, ``held``
+    whether the counts are already paid for.
     """
 
     at_most: int | None
@@ -141,17 +141,17 @@ class CountsTarget:
 
     @property
     def noise(self) -> float:
-        """How many people the noise of the first count stands for."""
+        """Margin of the first count, in people."""
         return margins(self.cost, self.privacy)[0]
 
     def met(self, upper: int, least: int) -> bool:
-        """Return whether so many people of at least so many meet it."""
+        """Return whether at most ``upper`` of at least ``least`` people meet the target."""
         if self.at_most is not None:
             return upper <= self.at_most
         return least > 0 and upper <= (self.share or 0.0) * least * (1 + 1e-12)
 
     def sentences(self) -> list[str]:
-        """Return what the counts would cost, and from how many people on they show something."""
+        """Return sentences on the cost of the counts and on what they can show."""
         name = f"{self.privacy.parameter} {amount_text(self.cost)}"
         said = [
             "Safe counts of this statement are already paid for."
@@ -168,18 +168,18 @@ class CountsTarget:
 
 @dataclass(frozen=True, slots=True)
 class CountedLevel:
-    """A level, and who is above the limit at it.
+    """A level, and the number of people above the limit at it.
 
     Attributes
     ----------
     level : Fraction
         rho, or epsilon in a pure session.
     at_most : int
-        People above the limit at most; 0 at the level of the rule.
+        Upper bound on the people above the limit; 0 at the rule's level.
     share : float or None
-        The same as a share of all; None where the noise hides how many there are.
+        The same as a share of all; None if the noise hides how many people there are.
     ceiling : float
-        Guesses right of 100 of those above, at most.
+        Upper bound on guesses right of 100 about those above the limit.
     """
 
     level: Fraction
@@ -190,11 +190,11 @@ class CountedLevel:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SafeCounts(Billed, Shown):
-    """How many people stand out how much, with noise, and what follows for each level.
+    """Noisy counts of how much people stand out, and what follows for each level.
 
-    It may be published, and a level may be picked from it by eye: whatever limit or level is picked,
-    all its sentences hold together with the confidence (theorem 19). They speak of the answer,
-    given these counts.
+    They may be published, and the owner may pick a level from them by eye: for any limit or level
+    picked, all sentences hold together with the confidence (theorem 19). The sentences are about
+    the answer, given these counts.
 
     Attributes
     ----------
@@ -204,15 +204,15 @@ class SafeCounts(Billed, Shown):
     counts : tuple of float, shape (K + 1,)
         Released counts of r in (1/2, 1], (1/4, 1/2], (1/8, 1/4] and below.
     upper : tuple of int, shape (K,)
-        People with r above 1/2, 1/4, 1/8, at most.
+        Upper bounds on the people with r above 1/2, 1/4, 1/8.
     least_n : int
-        People in the table, at least.
+        Lower bound on the people in the table.
     confidence : float
     levels : tuple of CountedLevel, shape (K + 1,)
-        The rule's level, and 4, 16, 64 times its rho, or 2, 4, 8 times its epsilon; none where the
+        The rule's level, and 4, 16, 64 times its rho, or 2, 4, 8 times its epsilon; empty if the
         limit is used up.
     bill : Bill
-        What it cost, what is left, and its stamps, as in ``Answer``.
+        Cost, remaining budget and stamp, as in ``Answer``.
     ledger, ids : str
         As in ``Choice``.
 
@@ -255,7 +255,7 @@ class SafeCounts(Billed, Shown):
         Parameters
         ----------
         data : mapping of str to value
-            What :meth:`to_dict` returned.
+            Output of :meth:`to_dict`.
 
         Returns
         -------
@@ -274,7 +274,7 @@ class SafeCounts(Billed, Shown):
         return cls(**values)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one line for each level: people above the limit, their share, and the ceiling.
+        """Return for each level the people above the limit, their share, and the ceiling.
 
         Returns
         -------
@@ -309,7 +309,10 @@ def share_at_most(share: float | None) -> str:
 def bounds(
     drawn: Sequence[int], cost: Fraction, privacy: PrivacyDefinition
 ) -> tuple[tuple[float, ...], tuple[int, ...], int]:
-    """Return released counts, people with r above 2^-k at most, people at least (theorem 19)."""
+    """Return the counts, upper bounds on people with r > 2^-k, and a lower bound on all people.
+
+    Theorem 19.
+    """
     steps, margin = lattice(privacy), margins(cost, privacy)
     counts = [value / steps for value in drawn]
     upper = [max(0, math.floor(math.fsum(counts[: k + 1]) + margin[k] + 1e-9)) for k in range(BINS)]

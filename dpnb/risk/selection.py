@@ -1,8 +1,9 @@
-"""Ways to let the data take part in choosing a level, privately.
+"""Private mechanisms that use the data to choose a level.
 
 Theorems 22 to 26 of docs/methods/rdr.md.
-All rest on one table of counts: how many rows have a normalised contribution r in which of STEPS
-public steps, each row rounded upward on its own. A row that comes or goes changes one count by 1.
+All use one table of counts. Each row's normalised contribution r is rounded up to a multiple of
+1/STEPS, and the table counts the rows at each multiple. Adding or removing a row changes one count
+by 1.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from dpnb.risk.indicator import Form
 from dpnb.risk.preferences import level_for_variance, level_of
 
 STEPS = 4096
-"""Steps to which r is rounded upward."""
+"""r is rounded up to a multiple of 1/STEPS."""
 GRID = 64
-"""Steps of the public grid from which a quantile is drawn."""
+"""A quantile is drawn from the multiples of 1/GRID."""
 FIRST = 1 / (1 + 2 ** (2 / 3))
-"""Share of a sparse vector's epsilon that its threshold gets (RDR, Algorithm 2)."""
+"""Share of the sparse vector's epsilon that goes to its threshold (RDR, Algorithm 2)."""
 _ONE = 1 << 24
-"""Lattice units in 1 for the moments of r: the squares of whole steps."""
+"""Lattice units per 1 for the moments of r: STEPS squared."""
 
 
 class Mechanism(Protocol):
-    """A private look at the table of counts, charged in full."""
+    """A private mechanism on the table of counts, charged in full."""
 
     def definition(self) -> dict[str, Any]:
         """Return the public definition as plain data."""
@@ -43,12 +44,12 @@ class Mechanism(Protocol):
     def draw(
         self, table: Vector, cost: Fraction, privacy: PrivacyDefinition, noise: Noise
     ) -> list[int]:
-        """Return what is released.
+        """Draw the values to release.
 
         Parameters
         ----------
         table : int64 array, shape (STEPS + 1,)
-            Rows by their step.
+            Number of rows at each multiple of 1/STEPS.
         cost : Fraction
             rho or epsilon.
         """
@@ -58,9 +59,9 @@ class Mechanism(Protocol):
 def exponential_scale(spread: float, cost: Fraction, privacy: PrivacyDefinition) -> float:
     """Return the Gumbel scale at which the exponential mechanism costs ``cost``, rounded up.
 
-    ``spread`` bounds how much the difference of two scores changes. Selection at scale W / epsilon is
-    epsilon-DP and (epsilon^2 / 8)-zCDP (bounded range; docs/methods/noise.md,
-    algorithm 13).
+    ``spread`` bounds how much the difference of two scores changes. Selection at scale
+    W / epsilon, W the spread, is epsilon-DP and (epsilon^2 / 8)-zCDP (bounded range;
+    docs/methods/noise.md, algorithm 13).
     """
     return gumbel_scale(spread, 1, cost if privacy is ZCDP else cost * cost / 8)
 
@@ -85,31 +86,31 @@ class Quantile:
         return -np.abs(whole * below - part * int(table.sum()))
 
     def scale(self, cost: Fraction, privacy: PrivacyDefinition) -> float:
-        """Return the Gumbel scale of :meth:`scores`."""
+        """Return the scale of the Gumbel noise on :meth:`scores`."""
         reach = max(self.p, 1 - self.p) * self.p.denominator
         return exponential_scale(float(2 * reach), cost, privacy)
 
     def draw(
         self, table: Vector, cost: Fraction, privacy: PrivacyDefinition, noise: Noise
     ) -> list[int]:
-        """Return the place on the grid."""
+        """Draw the index of the quantile on the grid."""
         return [noise.largest(self.scores(table), self.scale(cost, privacy))]
 
     def level(
         self, drawn: Sequence[int], tau: float, privacy: PrivacyDefinition, form: Form
     ) -> float:
-        """Return the largest level that keeps floor / quantile >= tau; at least one step is assumed."""
+        """Return the largest level with floor / quantile >= tau; a quantile is at least 1/GRID."""
         return level_of(max(drawn[0], 1) / GRID, tau, privacy.noise == "laplace", form)
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """S4: the first candidate, from above, at which at most ``most`` rows break ``tau``, by sparse vector.
+    """S4: the largest candidate at which at most ``most`` rows break ``tau``, by sparse vector.
 
-    The count has sensitivity 1. Threshold noise Lap(1/e1), noise of each count Lap(2/e2), with
-    e1 : e2 = 1 : 2^(2/3), cost e1 + e2 = epsilon or epsilon^2 / 2 of zCDP, however many candidates
-    are asked (docs/methods/rdr.md, theorem 26). All noises are drawn at once; those after the first
-    pass are unused.
+    The count has sensitivity 1. The threshold gets noise Lap(1/e1) and each count Lap(2/e2), with
+    e1 : e2 = 1 : 2^(2/3). The cost is e1 + e2 = epsilon, or epsilon^2 / 2 in zCDP, for any number
+    of candidates (docs/methods/rdr.md, theorem 26). All noise is drawn at once; the draws after
+    the first candidate that passes are not used.
     """
 
     candidates: tuple[Fraction, ...]
@@ -135,13 +136,13 @@ class Tail:
         for candidate in self.candidates:
             ratio = limit / float(candidate)
             r = ratio if privacy.noise == "laplace" else math.sqrt(ratio)
-            # the last step that keeps to tau; ties as in preferences.TIE
+            # the largest multiple of 1/STEPS that meets tau; ties as in preferences.TIE
             kept = min(STEPS, math.floor(STEPS * r * (1 + 1e-12))) if r < 1 else STEPS
             found.append(int(table[kept + 1 :].sum()))
         return found
 
     def scales(self, cost: Fraction, privacy: PrivacyDefinition) -> tuple[float, float]:
-        """Return the scales of the threshold's noise and of the counts' noise."""
+        """Return the noise scales of the threshold and of the counts."""
         epsilon = (
             cost if privacy.noise == "laplace" else Fraction(math.sqrt(2 * cost) * (1 - 2.0**-50))
         )
@@ -151,7 +152,7 @@ class Tail:
     def draw(
         self, table: Vector, cost: Fraction, privacy: PrivacyDefinition, noise: Noise
     ) -> list[int]:
-        """Return the place of the first candidate that passes; -1 when none does."""
+        """Draw the index of the first candidate that passes; -1 if none does."""
         first, second = self.scales(cost, privacy)
         (threshold,) = noise.laplace([-self.most], first)
         found = noise.laplace([-count for count in self.counts(table, privacy)], second)
@@ -171,13 +172,13 @@ class Moments:
 
     def scale(self, cost: Fraction, privacy: PrivacyDefinition) -> float:
         """Return the noise scale of each sum, in lattice units."""
-        # sensitivities 3 (L1) and sqrt(3) (L2): each sum is released as with a third of the cost
+        # sensitivities 3 (L1) and sqrt(3) (L2): each sum is released at a third of the cost
         return safe_scale(cost / 3, _ONE, privacy)
 
     def sums(self, table: Vector, privacy: PrivacyDefinition) -> list[int]:
         """Return the exact sums in lattice units."""
         step = np.arange(STEPS + 1, dtype=np.int64)
-        # powers of whole steps in units of 1 / STEPS^2; the fourth is rounded up, row by row
+        # powers of r in units of 1 / STEPS^2; the fourth power is rounded up for each row
         first = step * STEPS if privacy.noise == "laplace" else step * step
         second = step * step if privacy.noise == "laplace" else -(-((step * step) ** 2) // _ONE)
         return [int(table.sum()) * _ONE, int(table @ first), int(table @ second)]
@@ -185,14 +186,14 @@ class Moments:
     def draw(
         self, table: Vector, cost: Fraction, privacy: PrivacyDefinition, noise: Noise
     ) -> list[int]:
-        """Return the three noisy sums."""
+        """Draw the three noisy sums."""
         exact, scale = self.sums(table, privacy), self.scale(cost, privacy)
         return noised(exact, scale, privacy, noise)
 
     def variance(self, drawn: Sequence[int], cost: Fraction, privacy: PrivacyDefinition) -> float:
-        """Return the largest variance with each sum within two noise scales of what was drawn.
+        """Return the largest variance if each exact sum is within two noise scales of its draw.
 
-        It is too small only when a sum is further off (docs/methods/rdr.md, theorem 24).
+        It is too small only if a sum is further off (docs/methods/rdr.md, theorem 24).
         """
         margin = 2 * self.scale(cost, privacy)
         fewest = max(float(_ONE), drawn[0] - margin)
@@ -204,7 +205,7 @@ class Moments:
     def level(
         self, drawn: Sequence[int], limit: float, cost: Fraction, privacy: PrivacyDefinition
     ) -> float:
-        """Return the largest level at which the variance keeps to ``limit``."""
+        """Return the largest level at which the variance is at most ``limit``."""
         return level_for_variance(
             limit, self.variance(drawn, cost, privacy), privacy.noise == "laplace"
         )
@@ -232,6 +233,6 @@ class Counts:
     def draw(
         self, table: Vector, cost: Fraction, privacy: PrivacyDefinition, noise: Noise
     ) -> list[int]:
-        """Return the noisy counts."""
+        """Draw the noisy counts."""
         exact, scale = self.exact(table), self.scale(cost, privacy)
         return noised(exact, scale, privacy, noise)

@@ -1,4 +1,4 @@
-"""What the owner may ask about the rows: whom an answer would expose."""
+"""The verb ``risk``: whom an answer would expose."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def risk(
     progress: Progress | None,
     **asked: Any,
 ) -> Any:
-    """Return the profile of a statement; see ``Curator.risk``. ``asked`` are ``by``, ``cumulative`` and ``form``."""
+    """Return the risk profile of a statement; see ``Curator.risk``.
+
+    ``asked`` holds the options ``by``, ``cumulative`` and ``form``.
+    """
     known = family(mechanism)
     if not isinstance(mode, str) or mode not in ("tight", "paper"):
         raise RequestError(

@@ -1,4 +1,7 @@
-"""What rho or epsilon means for the person who stands out most, in words. Exact: for the owner."""
+"""What rho or epsilon means for the person who stands out most, in words.
+
+These are exact facts, for the owner only.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from dpnb.risk.indicator import expected_size
 from dpnb.risk.rows import Rows
 
 _SIGMAS = 2.5758293035489004
-"""A normal variable stays within so many standard deviations with probability 0.99."""
+"""A normal variable stays within this many standard deviations with probability 0.99."""
 
 
 MILLION = "over a million"
@@ -28,7 +31,7 @@ def factor(value: float) -> str:
 
 
 def bounded(words: str, value: float, digits: int = 3) -> str:
-    """Return a bound on a factor behind ``words``: rounded up, and of factors over a million none.
+    """Return ``words`` and a bound on a factor, rounded up; no number for a million or more.
 
     Examples
     --------
@@ -42,13 +45,13 @@ def bounded(words: str, value: float, digits: int = 3) -> str:
 
 
 def odds(loss: float, rows: Rows) -> str:
-    """Return how an answer shifts the odds that one row, or id, of the given loss is in the table.
+    """Return how an answer shifts the odds that a row or id with the given loss is in the table.
 
     Laplace noise: by at most e^loss. Gaussian noise: the logarithm is N(rho, 2 rho)
     (docs/methods/rdr.md, theorems 3 and 4).
-    With other releases counted in full only the tails of zCDP hold: each lies beyond
-    rho + 2 sqrt(rho ln(1/a)) with probability a at most (Bun and Steinke 2016, Lemma 3.5; the lower
-    one by the same argument with the two tables exchanged).
+    If other releases count in full, only the tail bounds of zCDP hold: each tail lies beyond
+    rho + 2 sqrt(rho ln(1/a)) with probability at most a (Bun and Steinke 2016, Lemma 3.5; the lower
+    tail by the same argument with the two tables exchanged).
     """
     if rows.pure:
         return f"by a factor of {bounded('at most', math.exp(min(loss, 700)))}"
@@ -65,7 +68,7 @@ def odds(loss: float, rows: Rows) -> str:
 
 
 def sentence(rows: Rows, level: float, delta: Fraction | None) -> str:
-    """Return what a level in the session's privacy definition means for whoever is guessed most easily."""
+    """Return what a level (rho or epsilon) means for the person who is easiest to guess."""
     privacy: PrivacyDefinition = PURE if rows.pure else ZCDP
     if math.isinf(level):
         return "Without noise, everybody sees the exact answer."

@@ -39,7 +39,7 @@ class Category:
     values : sequence of str
         Every value that may be shown, in the order of display. At most 65,535, all different.
     other : str, optional
-        The declared value (one of ``values``) that takes every value not in the list. Without it
+        The declared value (one of ``values``) that replaces every value not in the list. Without it
         such a value counts as missing.
 
     Examples
@@ -76,12 +76,12 @@ class Category:
         return Scale(0, len(self.values) - 1, integral=True)
 
     def cells(self) -> tuple[Cell, ...]:
-        """Return one cell for each declared value.
+        """Return one group for each declared value.
 
         Returns
         -------
         tuple of Cell
-            In ascending order, or that of the declaration; each has a ``label``.
+            In the order of the declaration; each has a ``label``.
         """
         return tuple(Cell(value, i, i) for i, value in enumerate(self.values))
 
@@ -103,7 +103,7 @@ class Category:
         Raises
         ------
         SchemaError
-            For another operator, and a value that is not declared.
+            For another operator, or a value that is not declared.
         """
         if operator not in ("=", "<>"):
             raise SchemaError("categories have no order", "Use =, <> or IN.")
@@ -124,14 +124,14 @@ class Category:
         Returns
         -------
         dict of str to value
-            ``type``, and the arguments that were given.
+            ``type``, and the arguments of the declaration.
         """
         other = {} if self.other is None else {"other": self.other}
         return {"type": self.kind, "values": list(self.values), **other}
 
 
 def _listed(bins: object) -> Sequence[Any]:
-    """Return bins as they were given, () for none; refuse what is no list."""
+    """Return bins as given, or () for None; refuse anything that is not a list."""
     if bins is None:
         return ()
     if not isinstance(bins, (list, tuple)):
@@ -142,7 +142,7 @@ def _listed(bins: object) -> Sequence[Any]:
 
 
 def _checked_bins(bins: Sequence[Any] | None, low: Any, high: Any) -> tuple[Any, ...] | None:
-    """Bin edges inside the bounds, at least two, strictly rising."""
+    """Check that bin edges lie inside the bounds, number at least two, and increase strictly."""
     if bins is None:
         return None
     edges = tuple(bins)
@@ -158,7 +158,7 @@ def _checked_bins(bins: Sequence[Any] | None, low: Any, high: Any) -> tuple[Any,
 
 
 def _bin_cells(edges: Sequence[Any], codes: Sequence[Code], scale: Scale) -> tuple[Cell, ...]:
-    """Right-closed bins; the first one includes its left end."""
+    """Return right-closed bins; the first one includes its left end."""
     return tuple(
         Cell(
             f"{'[' if i == 0 else '('}{edges[i]}, {edges[i + 1]}]",
@@ -182,8 +182,8 @@ class Integer:
     Parameters
     ----------
     low, high : int
-        Public bounds, ``low < high``, within +-2**53. Values outside are clamped; values that are
-        no number are missing; fractions are rounded half up.
+        Public bounds, ``low < high``, within +-2**53. Values outside are clamped; values that
+        are not numbers are missing; fractions are rounded half up.
     bins : sequence of int, optional
         Edges for GROUP BY, right-closed; the first bin includes its left end. Without bins GROUP
         BY uses each whole number.
@@ -219,12 +219,12 @@ class Integer:
         return Scale(self.low, self.high, integral=True)
 
     def cells(self) -> tuple[Cell, ...]:
-        """Return the declared bins, or one cell for each whole number.
+        """Return the declared bins, or one group for each whole number.
 
         Returns
         -------
         tuple of Cell
-            In ascending order, or that of the declaration; each has a ``label``.
+            In ascending order; each has a ``label``.
         """
         if self.bins is None:
             return tuple(Cell(value, value, value) for value in range(self.low, self.high + 1))
@@ -238,7 +238,7 @@ class Integer:
         operator : {'=', '<>', '<', '<=', '>', '>='}
             As in WHERE.
         value : number, str or date
-            The constant beside it.
+            The constant to compare with.
 
         Returns
         -------
@@ -253,7 +253,7 @@ class Integer:
         Returns
         -------
         dict of str to value
-            ``type``, and the arguments that were given.
+            ``type``, and the arguments of the declaration.
         """
         bins = {} if self.bins is None else {"bins": list(self.bins)}
         return {"type": self.kind, "low": self.low, "high": self.high, **bins}
@@ -317,12 +317,12 @@ class Real:
         Returns
         -------
         tuple of Cell
-            In ascending order, or that of the declaration; each has a ``label``.
+            In ascending order; each has a ``label``.
 
         Raises
         ------
         SchemaError
-            Without bins.
+            If the column has no bins.
         """
         if self.bins is None:
             raise SchemaError(
@@ -333,15 +333,15 @@ class Real:
     def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
         """Return the codes that satisfy ``column operator value``.
 
-        A decimal means the float that it names, as everywhere where floats are compared: 2.24 in a
-        statement is the 2.24 in the column and in its bins.
+        A decimal means the float nearest to it, as in any comparison of floats: 2.24 in a statement
+        is the 2.24 in the column and in its bins.
 
         Parameters
         ----------
         operator : {'=', '<>', '<', '<=', '>', '>='}
             As in WHERE.
         value : number, str or date
-            The constant beside it.
+            The constant to compare with.
 
         Returns
         -------
@@ -359,7 +359,7 @@ class Real:
         Returns
         -------
         dict of str to value
-            ``type``, and the arguments that were given.
+            ``type``, and the arguments of the declaration.
         """
         bins = {} if self.bins is None else {"bins": list(self.bins)}
         return {"type": self.kind, "low": self.low, "high": self.high, **bins}
@@ -373,7 +373,7 @@ def _as_date(value: Constant) -> datetime.date:
     if isinstance(value, datetime.date):
         return value
     try:
-        # only the plain form, not weeks of the year
+        # only YYYY-MM-DD, not weeks of the year
         text = value if isinstance(value, str) and len(value) == 10 and "W" not in value else ""
         return datetime.date.fromisoformat(text)
     except ValueError:
@@ -426,12 +426,12 @@ class Date:
         return Scale(days(self.low), days(self.high), integral=True)
 
     def cells(self) -> tuple[Cell, ...]:
-        """Return the declared bins, or one cell for each day.
+        """Return the declared bins, or one group for each day.
 
         Returns
         -------
         tuple of Cell
-            In ascending order, or that of the declaration; each has a ``label``.
+            In ascending order; each has a ``label``.
         """
         if self.bins is not None:
             return _bin_cells(self.bins, [days(edge) for edge in self.bins], self.scale)
@@ -449,7 +449,7 @@ class Date:
         operator : {'=', '<>', '<', '<=', '>', '>='}
             As in WHERE.
         value : number, str or date
-            The constant beside it.
+            The constant to compare with.
 
         Returns
         -------
@@ -464,7 +464,7 @@ class Date:
         Returns
         -------
         dict of str to value
-            ``type``, and the arguments that were given.
+            ``type``, and the arguments of the declaration.
         """
         bins = {} if self.bins is None else {"bins": list(self.bins)}
         return {"type": self.kind, "low": self.low, "high": self.high, **bins}
@@ -475,7 +475,7 @@ KINDS: dict[str, type[Kind]] = {k.kind: k for k in (Category, Integer, Real, Dat
 
 
 def cell_count(kind: Kind) -> int:
-    """Return how many groups GROUP BY makes of a column, without listing them; 0 when undeclared."""
+    """Return the number of groups in GROUP BY, without listing them; 0 if none are declared."""
     if isinstance(kind, Category):
         return len(kind.values)
     if kind.bins is not None:

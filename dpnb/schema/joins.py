@@ -1,12 +1,13 @@
 """Which rows of other tables can be looked up from the rows of a table, and under which names.
 
-Each row of a table meets at most one row of the table that is looked up, so what is looked up is one more
-fact about that row: a public function of it where a dimension table is looked up by its key, and a value of
-the same protected person where ids are looked up. So no bound on what one person adds changes.
+Each row of a table matches at most one row of the table that is looked up. The result is one more
+fact about that row: a public function of it if a dimension table is looked up by its key, or a
+value of the same protected person if ids are looked up. So the bound on one person's contribution
+stays the same.
 
-Where two tables may both hold several rows of one id, the pairs of these rows are a table of its own, in
-which an id has at most as many rows as the product of both bounds. What is asked of it adds up with what is
-asked of the two.
+If two tables may both hold several rows of one id, the pairs of these rows form a table of their
+own. An id has at most as many rows in it as the product of both bounds. The losses of queries on
+the pairs and on the two tables add up.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from dpnb.schema.schema import MOST_OF_ONE, Schema, Unit
 from dpnb.schema.table import Table
 
 PRESENT = Category(["yes"])
-"""Kind of the column that says whether a row was found: it has a value there, and else none."""
+"""Kind of the column that says whether a match was found: it has a value there, or is missing."""
 MOST_JOINS = 8
-"""Tables that one statement may look up."""
+"""Largest number of tables that one statement may look up."""
 ITSELF = ("a table cannot be joined with itself", "Join it with another table.")
-"""Why, and the hint."""
+"""Error message and hint."""
 
 _LOOKED_UP = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,62})\[(.*)\](?:\.(.+))?", re.DOTALL)
 
@@ -40,9 +41,9 @@ class Join:
     table : str
         The table that is looked up.
     column : str
-        Column of the other side whose values are looked up.
+        Column of the first table whose values are looked up.
     ids : bool
-        Whether these are the ids of both tables' privacy unit; else they are looked up in the key.
+        Whether the values are ids of both tables' privacy unit; otherwise they match the key.
     kinds : tuple of pairs of str and Kind
         The declared columns of the table that is looked up.
 
@@ -61,21 +62,21 @@ class Join:
 
     @property
     def name(self) -> str:
-        """The column that has a value where a row was found."""
+        """Name of the column that has a value if a row was found."""
         return f"{self.table}[{self.column}]"
 
     def attribute(self, name: str) -> str:
-        """Return the name under which a column of the other table is known."""
+        """Return the name of a column of the other table in this table."""
         return f"{self.name}.{name}"
 
     @property
     def columns(self) -> dict[str, Kind]:
-        """All that is looked up."""
+        """All columns that are looked up, by name."""
         return {self.name: PRESENT, **{self.attribute(name): kind for name, kind in self.kinds}}
 
 
 def own_name(column: str) -> str:
-    """Return the name that a column has in its own table.
+    """Return the name of a column in its own table.
 
     Examples
     --------
@@ -87,7 +88,7 @@ def own_name(column: str) -> str:
 
 
 def looked_up(column: str) -> tuple[str, str, str | None] | None:
-    """Return table, the column it is looked up by, and the column there; None for a column of its own.
+    """Return the table, the column to look it up by, and the column there; None without a lookup.
 
     Examples
     --------
@@ -99,7 +100,7 @@ def looked_up(column: str) -> tuple[str, str, str | None] | None:
 
 
 def is_looked_up(column: str) -> bool:
-    """Return whether a name looks like that of something that is looked up."""
+    """Return whether a name has the form of a looked-up column."""
     return _LOOKED_UP.fullmatch(column) is not None
 
 
@@ -109,7 +110,7 @@ def lookup(base: Table, column: str, other: Table, key: str) -> Join:
     Raises
     ------
     SchemaError
-        With the reason why these rows cannot be looked up; it rests on declarations alone.
+        If these rows cannot be looked up, with the reason; it depends on declarations alone.
     """
     if base.name == other.name:
         raise SchemaError(*ITSELF)
@@ -141,7 +142,7 @@ def _is_id(table: Table, column: str) -> bool:
 
 
 def _domain(kind: Kind) -> object:
-    """Return what two columns must have in common for their codes to mean the same; bins do not matter."""
+    """Return what two columns must share for their codes to mean the same; bins do not matter."""
     if isinstance(kind, Category):
         return kind.kind, kind.values, kind.other
     return kind.kind, kind.low, kind.high
@@ -158,7 +159,7 @@ def _by_id(base: Table, other: Table) -> Join:
             "Declare max_rows=1 for the table that is looked up.",
         )
     if base.public and not other.public:
-        # what is asked of a public table may be studied without any noise
+        # methods for study may use the rows of a public table without noise
         raise SchemaError(
             f"{base.name!r} is declared public, and {other.name!r} is not",
             "Declare both as public, or neither.",
@@ -172,14 +173,14 @@ def pair_name(one: Table, other: Table) -> str:
 
 
 def pair(one: Table, other: Table) -> Table | None:
-    """Return the table of the pairs of rows of one id; None where no such pairs are asked for.
+    """Return the table of the pairs of rows with one id, or None if two tables need no pairs.
 
-    Its columns are called like ``visits[].day``.
+    Its columns have names such as ``visits[].day``.
 
     Raises
     ------
     SchemaError
-        When one id may have too many pairs.
+        If one id may have too many pairs.
     """
     if one.name == other.name or one.unit is None or other.unit is None:
         return None
@@ -203,7 +204,7 @@ def pair(one: Table, other: Table) -> Table | None:
 
 
 def _refused(base: Table, other: Table) -> SchemaError:
-    """Return why a table without a key cannot be looked up by this column."""
+    """Return the error for a table that cannot be looked up by this column."""
     if other.public and other.unit is None:
         return SchemaError(
             f"{other.name!r} has no key: no column is declared unique",
@@ -245,19 +246,19 @@ def joins_of(base: Table, tables: Mapping[str, Table]) -> Iterator[Join]:
 def joined(
     tables: Mapping[str, Table], obstacle: Callable[[str, Join], tuple[str, str] | None]
 ) -> dict[str, Table]:
-    """Return copies of tables, which know what can be looked up from them.
+    """Return copies of tables that know what can be looked up from their rows.
 
     Parameters
     ----------
     tables : mapping of str to Table
     obstacle : callable
-        From a table's name and a join to what is in its way and a hint, or None. It
+        Takes a table's name and a join; returns why the join is impossible and a hint, or None. It
         depends on public facts only.
 
     Raises
     ------
     SchemaError
-        When a declared column is called like something that is looked up.
+        If a declared column has the name of a looked-up column.
     """
     made = {}
     pairs = dict(_pairs(tables, obstacle))
@@ -279,7 +280,7 @@ def joined(
 def _pairs(
     tables: Mapping[str, Table], obstacle: Callable[[str, Join], tuple[str, str] | None]
 ) -> Iterator[tuple[tuple[str, str], Table | SchemaError]]:
-    """Yield the tables of pairs, or why there is none, by the names of both tables in either order."""
+    """Yield the tables of pairs, or the error, by the names of both tables in either order."""
     for one, other in itertools.combinations(tables.values(), 2):
         try:
             made: Table | SchemaError | None = pair(one, other)

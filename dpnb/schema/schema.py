@@ -12,7 +12,7 @@ from dpnb.errors import SchemaError, given
 from dpnb.schema.columns import KINDS, Category, Date, Integer, Kind, Real
 
 MOST_OF_ONE = 2**20
-"""Most rows, and most groups, that one id may be allowed."""
+"""Largest number of rows, and of groups, for one id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +24,15 @@ class Unit:
     column : str
         The source's column that identifies the protected person. Rows without an id are left out.
     max_rows : int
-        Rows kept for one id, from 1 to 1,048,576. They are picked once, before any WHERE, in an order
-        of the id's own rows that the ledger keeps secret. Noise grows with it.
+        Rows kept for one id, from 1 to 1,048,576. They are picked once, before any WHERE, in an
+        order of the id's rows that the ledger keeps secret. A larger number needs more noise.
     max_groups : int
         Groups in which one id is counted by COUNT(DISTINCT id), and in randomised response.
 
     Raises
     ------
     SchemaError
-        For an empty name, and bounds that are not whole numbers in their range.
+        For an empty name, or bounds that are not whole numbers in their range.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Unit:
 
     @property
     def text(self) -> str:
-        """What is protected, in words."""
+        """A description of the privacy unit."""
         return unit_text([self.column, self.max_rows])
 
     @classmethod
@@ -90,7 +90,7 @@ class Unit:
         Raises
         ------
         SchemaError
-            For missing or unknown entries, and as the class.
+            For missing or unknown entries, or invalid values as in the class.
         """
         known = {"column", "max_rows", "max_groups"}
         if not isinstance(data, Mapping) or not {"column", "max_rows"} <= set(data) <= known:
@@ -102,7 +102,7 @@ class Unit:
 
 
 def unit_text(unit: Sequence[Any] | None) -> str:
-    """Return what is protected in words, from a view's public definition of it.
+    """Describe the privacy unit in a view's public definition.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def unit_text(unit: Sequence[Any] | None) -> str:
 
 
 def kept_note(unit: str) -> str:
-    """Return what an exact value is about, from the words of :func:`unit_text`; '' for rows.
+    """Return a sentence on the rows that count, from the result of :func:`unit_text`; '' for rows.
 
     Examples
     --------
@@ -134,20 +134,21 @@ class Schema(Mapping[str, Kind]):
     columns : mapping of str to Category, Integer, Real or Date
         Names are matched without regard to case in SQL and shown as declared.
     aliases : sequence of sequences of str
-        Sets of columns that say the same (``education`` and ``education_num``). An explanation uses only the first of
-        a set, and none of a set that its question is about.
+        Sets of columns with the same meaning (``education`` and ``education_num``). An explanation
+        uses only the first of a set, and none of a set that its question is about.
     complete : sequence of str
-        Columns that are never missing. A row without a value in one of them is silently left out of the table. So the
-        groups of such a column add up to all rows, and earlier answers determine more new ones.
+        Columns that are never missing. A row without a value in one of them is silently left out of
+        the table. So the groups of such a column add up to all rows, and earlier answers determine
+        more new ones.
     undeclared : sequence of str
-        Columns of texts without declared values. No statement can use them; ``Session.discover`` lists the values
-        that many rows have.
+        Columns of texts without declared values. No statement can use them; ``Session.discover``
+        lists the values that many rows have.
 
     Raises
     ------
     SchemaError
-        If two names differ only in case, a name is empty, a kind is unknown, an alias is not a column or is in two
-        sets, a complete column is not declared, or an undeclared one is.
+        If two names differ only in case, a name is empty, a kind is unknown, an alias is not a
+        column or is in two sets, a complete column is not declared, or an undeclared one is.
 
     Examples
     --------
@@ -190,7 +191,7 @@ class Schema(Mapping[str, Kind]):
         self.joined: Mapping[str, Kind] = {}
 
     def protecting(self, unit: Unit | None) -> Schema:
-        """Return the schema of a table whose privacy unit is ``unit``; None stands for one row.
+        """Return the schema of a table with another privacy unit.
 
         Parameters
         ----------
@@ -205,7 +206,7 @@ class Schema(Mapping[str, Kind]):
         Raises
         ------
         SchemaError
-            When the unit's ids are a column whose values can be discovered.
+            If the unit's ids are an undeclared column.
         """
         if unit is not None and unit.column.casefold() in map(str.casefold, self.undeclared):
             raise SchemaError(
@@ -217,14 +218,14 @@ class Schema(Mapping[str, Kind]):
         return made
 
     def joining(self, columns: Mapping[str, Kind]) -> Schema:
-        """Return the schema with columns that are looked up in other tables; see ``dpnb.joins``.
+        """Return the schema with columns of other tables; see ``dpnb.schema.joins``.
 
-        They are found by their names, but not listed: what goes through all columns means declared ones.
+        They are found by name, but an iteration over the schema yields declared columns only.
 
         Parameters
         ----------
         columns : mapping of str to Category, Integer, Real or Date
-            Of other tables.
+            Kinds of the looked-up columns, by name.
 
         Returns
         -------
@@ -234,7 +235,7 @@ class Schema(Mapping[str, Kind]):
         Raises
         ------
         SchemaError
-            When a declared column has the name of one of them.
+            If a declared column has the name of one of them.
         """
         for name in columns:
             if name in self:
@@ -282,7 +283,7 @@ class Schema(Mapping[str, Kind]):
         Parameters
         ----------
         name : str
-            In upper or lower case.
+            In any mix of upper and lower case.
 
         Returns
         -------
@@ -297,7 +298,7 @@ class Schema(Mapping[str, Kind]):
         Returns
         -------
         dict of str to dict
-            One for each column.
+            One declaration for each column.
         """
         return {name: kind.to_dict() for name, kind in self._columns.items()}
 
@@ -314,7 +315,7 @@ class Schema(Mapping[str, Kind]):
         Parameters
         ----------
         columns : mapping of str to mapping
-            What :meth:`to_dict` returned.
+            The result of :meth:`to_dict`.
         aliases : sequence of sequences of str
             As for the class.
         complete : sequence of str
@@ -330,7 +331,7 @@ class Schema(Mapping[str, Kind]):
         Raises
         ------
         SchemaError
-            For an unknown type, a missing or unknown argument, and as the class.
+            For an unknown type, a missing or unknown argument, or as in the class.
         """
         if not isinstance(columns, Mapping):
             raise SchemaError(
@@ -359,7 +360,7 @@ class Schema(Mapping[str, Kind]):
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read ``aliases``, ``complete``, ``undeclared``, ``[unit]`` and ``[columns]`` of a TOML file.
+        """Read a TOML file: ``aliases``, ``complete``, ``undeclared``, ``[unit]``, ``[columns]``.
 
         Parameters
         ----------
@@ -374,18 +375,18 @@ class Schema(Mapping[str, Kind]):
         Raises
         ------
         SchemaError
-            For a file that cannot be read, unknown entries, and a draft.
+            For a file that cannot be read, unknown entries, or a draft.
         """
         return cls.of(read_toml(path))
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Schema:
-        """Build a schema from what a TOML file holds.
+        """Build a schema from the contents of a TOML file.
 
         Parameters
         ----------
         content : mapping of str to value
-            What ``tomllib`` returned.
+            The result of ``tomllib``.
 
         Returns
         -------
@@ -395,7 +396,7 @@ class Schema(Mapping[str, Kind]):
         Raises
         ------
         SchemaError
-            As :meth:`from_dict`.
+            As in :meth:`from_dict`.
         """
         columns, unit = content.get("columns", {}), content.get("unit")
         lists = (content.get(name, ()) for name in ("aliases", "complete", "undeclared"))
@@ -408,7 +409,7 @@ class Schema(Mapping[str, Kind]):
         Returns
         -------
         str
-            :meth:`load` reads it.
+            Text that :meth:`load` reads.
         """
         import tomli_w
 
@@ -422,7 +423,7 @@ class Schema(Mapping[str, Kind]):
 
 
 def _checked_complete(complete: Sequence[str], columns: Mapping[str, Kind]) -> tuple[str, ...]:
-    """Return the columns that are never missing, in the order of their declaration."""
+    """Check the complete columns, and return them in the order of their declaration."""
     hint = "Write complete=['age', 'sex']."
     if not isinstance(complete, (list, tuple)):
         raise SchemaError(f"complete must be a list of column names, got {given(complete)}", hint)
@@ -433,7 +434,6 @@ def _checked_complete(complete: Sequence[str], columns: Mapping[str, Kind]) -> t
 
 
 def _checked_undeclared(names: Sequence[str], folded: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the columns whose values are not declared."""
     hint = "Write undeclared=['city']."
     if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) and n for n in names):
         raise SchemaError(f"undeclared must be a list of column names, got {given(names)}", hint)
@@ -452,7 +452,7 @@ def _checked_undeclared(names: Sequence[str], folded: Mapping[str, str]) -> tupl
 def _checked_aliases(
     aliases: Sequence[Sequence[str]], columns: Mapping[str, Kind]
 ) -> tuple[tuple[str, ...], ...]:
-    """Return sets of two or more columns; no column is in two of them."""
+    """Check the aliases: sets of two or more columns, with no column in two sets."""
     hint = "Write aliases=[['education', 'education_num']]."
     if not isinstance(aliases, (list, tuple)) or not all(
         isinstance(names, (list, tuple)) and len(names) > 1 for names in aliases
@@ -472,8 +472,9 @@ def _checked_aliases(
 def read_toml(path: str | Path) -> dict[str, Any]:
     """Read a table's TOML file.
 
-    Its entries: ``name``, ``source``, ``public``, ``key``, ``aliases``, ``complete``, ``undeclared``,
-    ``columns``, ``unit``, ``budget``, and for several analysts ``analysts``, ``policy`` and ``views``.
+    Its entries: ``name``, ``source``, ``public``, ``key``, ``aliases``, ``complete``,
+    ``undeclared``, ``columns``, ``unit``, ``budget``, and for several analysts ``analysts``,
+    ``policy`` and ``views``.
     """
     try:
         content = tomllib.loads(Path(path).read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Rows made up from a schema alone, for rehearsals: no look at any data, and nothing is hidden by them."""
+"""Rows generated from a schema alone, for rehearsals: no data are read, and nothing is secret."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 10_000_000
 COMMON = 0.5
-"""How often a value follows what the row's columns have in common, so that groups differ."""
+"""Probability that a value follows the factor that a row's columns share, so that groups differ."""
 UNDECLARED = 50
-"""Different values of a column whose values are not declared."""
+"""Number of different values in an undeclared column."""
 MISSING = 0.03
-"""Share of missing values in a column that may have some."""
+"""Share of missing values in a column that is not complete."""
 
 
 def generated(
@@ -36,27 +36,27 @@ def generated(
     key: str | None = None,
     ids: Kind | None = None,
 ) -> Table:
-    """Return a table of generated rows that fit a schema.
+    """Generate a table whose rows fit a schema.
 
     Parameters
     ----------
     name : str
     schema : Schema
-        All that the rows depend on, with its privacy unit.
+        Schema with privacy unit; the rows depend on nothing else.
     rows : int
         From 0 to 10,000,000.
     seed : int
         0 or more; the same seed gives the same rows.
     public : bool
     key : str, optional
-        As in ``Table``; there are no more rows then than the key has values.
+        As in ``Table``; there are at most as many rows as the key has values.
     ids : Kind, optional
-        What another table declares the ids of the privacy unit to be, where this one does not.
+        Another table's kind for the ids of the privacy unit, if this table does not declare one.
 
     Raises
     ------
     RequestError
-        For rows or a seed that are no whole numbers in their range.
+        If rows or seed is not a whole number in its range.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def generated(
 
     natural(rows, "rows", MOST_ROWS)
     natural(seed, "seed")
-    # two tables of one rehearsal have nothing in common
+    # the tables of one rehearsal are independent
     generator = np.random.default_rng([seed, *name.encode()])
     first = 0 if key is None else int(schema[key].scale.low)
     if key is not None:
@@ -87,7 +87,7 @@ def generated(
         made = Category([f"{column} {number}" for number in range(1, UNDECLARED + 1)])
         columns[column] = spread(made, generator.random(rows))
     if key is not None:
-        # the lowest values are the most common ones of other tables
+        # the lowest values are the most common ones in other tables
         kind = schema[key]
         if not isinstance(kind, Real):
             columns[key] = _valued(kind, first + np.arange(rows))
@@ -100,13 +100,13 @@ def generated(
 
 
 def spread(kind: Kind, shares: Shares) -> pd.Series[Any]:
-    """Return one value of a column for each share: low shares are low values, which are the most.
+    """Return one value of a column for each share; low shares give low values, which are common.
 
     Parameters
     ----------
     kind : Category, Integer, Real or Date
     shares : float64 array, shape (rows,)
-        From 0 to below 1, uniform.
+        Uniform between 0 and 1, without 1.
     """
     import numpy as np
     import pandas as pd
@@ -118,7 +118,7 @@ def spread(kind: Kind, shares: Shares) -> pd.Series[Any]:
         return _valued(kind, np.minimum(codes, len(kind.values) - 1))
     places = shares**1.5
     if isinstance(kind, Real):
-        # not low + places * (high - low), which may be infinite
+        # not low + places * (high - low): the difference may be infinite
         values = kind.low * (1 - places) + kind.high * places
         return pd.Series(np.clip(values, kind.low, kind.high))
     low, high = int(kind.scale.low), int(kind.scale.high)
@@ -127,7 +127,7 @@ def spread(kind: Kind, shares: Shares) -> pd.Series[Any]:
 
 
 def _valued(kind: Category | Integer | Date, codes: Codes) -> pd.Series[Any]:
-    """Return the values of a column that have the given codes."""
+    """Return the values of a column for the given codes."""
     import numpy as np
     import pandas as pd
 
@@ -139,10 +139,10 @@ def _valued(kind: Category | Integer | Date, codes: Codes) -> pd.Series[Any]:
 
 
 def _ids(unit: Unit, rows: int, generator: np.random.Generator) -> Codes:
-    """Return an id for each row: an id has one row at least, and about ``max_rows``."""
+    """Return an id for each row: each id has at least one row, and about ``max_rows``."""
     import numpy as np
 
-    # some have more rows than are kept
+    # some ids have more rows than are kept
     sizes = 1 + generator.poisson(unit.max_rows - 0.5, rows // unit.max_rows + 1)
     ids = np.repeat(np.arange(1, len(sizes) + 1), sizes)[:rows]
     rest = np.arange(len(sizes) + 1, len(sizes) + 1 + rows - len(ids))
@@ -150,7 +150,7 @@ def _ids(unit: Unit, rows: int, generator: np.random.Generator) -> Codes:
 
 
 def _written(ids: Codes, kind: Kind | None) -> pd.Series[Any]:
-    """Return ids as values of their column; a declared column has values of its kind only."""
+    """Return ids as values of their column's kind, if it is declared."""
     import numpy as np
     import pandas as pd
 

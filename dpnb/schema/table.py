@@ -1,4 +1,4 @@
-"""A sensitive table: its name, where its rows are, what is public about it, whom it protects."""
+"""A sensitive table: its name, the source of its rows, its public facts, and its privacy unit."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def is_database(source: object) -> bool:
 
 
 def is_spark(source: object) -> bool:
-    """Return whether a table's source is a data frame of Spark."""
+    """Return whether a table's source is a Spark data frame."""
     module = type(source).__module__
     return module.startswith("pyspark.sql.") and type(source).__name__ == "DataFrame"
 
 
 def check_name(name: object) -> None:
-    """Refuse what cannot be the name of a table.
+    """Refuse an invalid name of a table.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def check_name(name: object) -> None:
 
 
 def protection(tables: Mapping[str, Table]) -> str:
-    """Return whom some tables' answers protect, in words; '' where all tables are public.
+    """Describe whom the answers of some tables protect; '' if all tables are public.
 
     Examples
     --------
@@ -67,11 +67,12 @@ class Table:
         The name used in FROM: letters, digits and underscores.
     source : data frame, path or DuckDB relation
         pandas, polars or pyarrow table, DuckDB relation, or the path of a Parquet or CSV file. It
-        is read once, when a session opens; later changes to it are not seen. A Parquet file, and a
-        data frame of Spark (classic or Connect), are read in place, and must stay as they are.
-        ``postgresql://user@host/database#schema.table`` is a table or view in PostgreSQL, spelled as
-        its catalog does; without ``schema`` it is in ``public``. The password may be left to
-        ``PGPASSWORD`` or ``~/.pgpass``; over a network add ``?sslmode=verify-full`` before the ``#``.
+        is read once, when a session opens; later changes have no effect. A Parquet file or a Spark
+        data frame (classic or Connect) is read in place and must not change.
+        ``postgresql://user@host/database#schema.table`` is a table or view in PostgreSQL, spelled
+        as in its catalog; without ``schema`` it is in ``public``. The password can be in
+        ``PGPASSWORD`` or ``~/.pgpass``; over a network add ``?sslmode=verify-full`` before the
+        ``#``.
     schema : Schema
         The public facts. Columns that are not declared do not exist for queries.
     unit : Unit, optional
@@ -79,13 +80,13 @@ class Table:
     public : bool
         True for data that needs no protection (study and teaching).
     key : str, optional
-        Makes a public table a dimension table, which other tables are joined with: a declared column
-        whose value is another one in each row. Rows without a value in it are left out.
+        Makes a public table a dimension table that other tables can be joined with: a declared
+        column with a different value in each row. Rows without a value in it are left out.
 
     Raises
     ------
     SchemaError
-        For an unusable name, schema, unit or key.
+        For an invalid name, schema, unit or key.
 
     Examples
     --------
@@ -158,16 +159,16 @@ class Table:
         obstacles: Mapping[str, tuple[str, str]],
         definitions: Mapping[str, Any],
     ) -> Table:
-        """Return a copy that knows which other tables can be looked up; see ``dpnb.joins``.
+        """Return a copy that knows which tables can be looked up; see ``dpnb.schema.joins``.
 
         Parameters
         ----------
         joins : mapping of str to Join
-            By the other table's name.
+            By the join's name, such as ``products[product_id]``.
         obstacles : mapping of str to pair of str
-            Why a table cannot be joined, and what to do.
+            Why a join is impossible and what to do, by the join's name.
         definitions : mapping of str to value
-            Of the other tables.
+            Definitions of the other tables, by name.
 
         Returns
         -------
@@ -184,9 +185,10 @@ class Table:
 
     @classmethod
     def load(cls, path: str | Path) -> Table:
-        """Read a table's TOML file: ``name``, ``source`` (a URL, or relative to the file), ``[columns]``, ``[unit]``.
+        """Read a table from a TOML file with ``name``, ``source``, ``[columns]`` and ``[unit]``.
 
-        ``public = true`` declares that the data need no protection, and ``key`` a dimension table.
+        ``source`` is a URL, or a path relative to the file. ``public = true`` declares that the
+        data need no protection, and ``key`` makes it a dimension table.
 
         Parameters
         ----------
@@ -201,7 +203,7 @@ class Table:
         Raises
         ------
         SchemaError
-            For a file that cannot be read, a missing or unknown entry, and a draft.
+            For a file that cannot be read, a missing or unknown entry, or a draft.
         """
         content = read_toml(path)
         for entry in ("source", "columns"):
@@ -230,7 +232,7 @@ class Table:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The source's columns that are read: the declared ones, those to discover, and the one of ids."""
+        """The columns to read from the source: declared, undeclared, and the id column."""
         unit, names = self.unit, (*self.schema, *self.schema.undeclared)
         if unit is None or unit.column.casefold() in map(str.casefold, names):
             return names
@@ -238,7 +240,7 @@ class Table:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The complete columns: a row without a value in one of them is left out."""
+        """The complete columns and the key: a row without a value in one of them is left out."""
         return tuple(n for n in self.schema if n in self.schema.complete or n == self.key)
 
     def definition(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Tables as a service: HTTP and JSON, for analysts who must not hold the data."""
+"""Tables as a service: HTTP and JSON, for analysts who must not have the data."""

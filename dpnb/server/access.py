@@ -19,7 +19,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Token:
-    """A token that shows nothing of itself and stays in this process."""
+    """A token that is not printed and cannot be pickled."""
 
     __slots__ = ("_text",)
 
@@ -27,7 +27,7 @@ class Token:
         self._text = text
 
     def header(self) -> str:
-        """Return the value of the header Authorization."""
+        """Return the value of the Authorization header."""
         return f"Bearer {self._text}"
 
     def __repr__(self) -> str:
@@ -39,7 +39,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a service is.
+    """The address of a service.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Address:
     host : str
     port : int
     path : str
-        What every path of the service starts with; empty or ``/like/this``.
+        Prefix of every path of the service; empty or ``/like/this``.
     """
 
     scheme: str
@@ -64,7 +64,7 @@ class Address:
 
 
 def read_address(url: object, *, insecure: bool = False) -> Address:
-    """Return the address that a URL names. What a refused one holds is not shown.
+    """Return the address in a URL. The contents of a refused URL are not shown.
 
     Raises
     ------
@@ -111,12 +111,12 @@ def read_address(url: object, *, insecure: bool = False) -> Address:
 def find_token(
     given: object, address: Address, environment: Mapping[str, str] = os.environ
 ) -> Token:
-    """Return the token: the given one, that of DPNB_TOKEN, the Hub's on the Hub's own host, or typed.
+    """Return the token: the given one, DPNB_TOKEN, the Hub's on the Hub's own host, or a typed one.
 
     Raises
     ------
     RequestError
-        Without a usable one.
+        If there is no usable token.
     """
     text = given
     if text is None:
@@ -133,14 +133,14 @@ def find_token(
 
 
 _HUB_PORTS = (80, 443, 8000)
-"""Where a JupyterHub is reached as a rule."""
+"""Usual ports of a JupyterHub."""
 
 
 def is_service_of_hub(address: Address, environment: Mapping[str, str]) -> bool:
     """Return whether an address is a service of the JupyterHub in which this process runs.
 
-    The Hub's token opens the user's whole account there, so it goes to the Hub's own host only, and
-    there only below ``services/``: other users' servers have addresses on the same host.
+    The Hub's token gives access to the user's whole account there, so it is sent only to the Hub's
+    own host, and there only below ``services/``: other users' servers are on the same host.
     """
     base = environment.get("JUPYTERHUB_BASE_URL", "/").rstrip("/")
     if not address.path.startswith(f"{base}/services/"):
@@ -153,14 +153,14 @@ def is_service_of_hub(address: Address, environment: Mapping[str, str]) -> bool:
     found = [(p.scheme, p.hostname, p.port or _PORTS.get(p.scheme)) for p in map(urlsplit, public)]
     if found:
         return (address.scheme, address.host, address.port) in found
-    # the Hub does not tell its public address: the host of its API, and a port where a proxy of it is;
-    # on any other one of a shared machine somebody else may listen
+    # without a public address, accept the host of the Hub's API, with its port or a usual port of a
+    # proxy: somebody else may listen on any other port of a shared machine
     api = urlsplit(environment.get("JUPYTERHUB_API_URL", ""))
     return address.host == api.hostname and address.port in (api.port, *_HUB_PORTS)
 
 
 def _typed(address: Address) -> str | None:
-    """Ask for the token, without showing it; None where nobody can answer."""
+    """Ask for the token without showing it; return None if nobody can answer."""
     from getpass import getpass
 
     try:

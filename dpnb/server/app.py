@@ -1,4 +1,4 @@
-"""The service as an ASGI app: authenticate, check, carry out, reply."""
+"""The service as an ASGI app: authenticate, check, run, reply."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def create_app(
     limits: Limits | None = None,
     prefix: str = "",
 ) -> Starlette:
-    """Return the service of some tables.
+    """Return the ASGI app that serves a runner's tables.
 
     Parameters
     ----------
@@ -48,12 +48,12 @@ def create_app(
     authenticator : Authenticator
     limits : Limits, optional
     prefix : str
-        What every path starts with, such as ``/services/dpnb``.
+        Prefix of every path, such as ``/services/dpnb``.
 
     Returns
     -------
     Starlette
-        ``app.state.stop()`` stops the scans that are running.
+        ``app.state.stop()`` stops all running scans.
     """
     limits = limits or Limits()
     prefix = prefix.rstrip("/")
@@ -83,7 +83,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
 
 
 class _Service:
-    """What the endpoints share."""
+    """State and checks that all endpoints share."""
 
     def __init__(
         self, runner: Runner, authenticator: Authenticator, limits: Limits, prefix: str
@@ -97,7 +97,7 @@ class _Service:
         self._lock = threading.Lock()
 
     def register_known(self) -> None:
-        """Make the analysts that can be named beforehand known to the ledger."""
+        """Register in the ledger the analysts that are known before any request."""
         known = self._authenticator.known()
         if known:
             self._admit(known)
@@ -108,14 +108,14 @@ class _Service:
             Administration(self._runner).register({one.name: one.privilege for one in analysts})
 
     def _register(self, analyst: Analyst) -> None:
-        """Make an analyst known to the ledger who has come since."""
+        """Register an analyst in the ledger, unless that was done before."""
         with self._lock:
             if self._registered.get(analyst.name) == analyst:
                 return
             try:
                 self._admit([analyst])
             except RequestError as error:
-                # public facts, and for the owner
+                # the error has only public facts, and the log is for the owner
                 log.error("%s cannot be registered: %s", analyst.name, error)
             else:
                 self._registered[analyst.name] = analyst
@@ -127,7 +127,7 @@ class _Service:
         )
 
     def _row(self, analyst: Analyst, privilege: str | None) -> str:
-        """Return the row of the provenance table that asks: that of the privilege she names."""
+        """Return the analyst's account, for the privilege named in the header if there is one."""
         if privilege is None:
             return analyst.name
         if not _PRIVILEGE.fullmatch(privilege):
@@ -140,7 +140,7 @@ class _Service:
             return store.provenance.row(analyst.name, int(privilege))
 
     def serving(self, endpoint: Endpoint) -> Callable[[Request], Any]:
-        """Return the coroutine that serves one endpoint."""
+        """Return the coroutine function that serves one endpoint."""
         if endpoint.handler is None:
             shown = {"health": self._health, "ready": self._ready, "openapi": self._describe}
             return shown[endpoint.name]
@@ -193,7 +193,7 @@ class _Service:
 
 
 def _key(request: Request, endpoint: Endpoint) -> str | None:
-    """Return the client's name for a request that spends."""
+    """Return the idempotency key of a request that may spend; None without one."""
     key = request.headers.get("idempotency-key") if endpoint.spends else None
     if key is not None and not _KEY.fullmatch(key):
         raise RefusedError(
@@ -205,7 +205,7 @@ def _key(request: Request, endpoint: Endpoint) -> str | None:
 
 
 async def _body(request: Request, endpoint: Endpoint, limits: Limits) -> bytes:
-    """Return the body of a request, never more than is allowed of it."""
+    """Return the body of a request; refuse one that is too large or too slow."""
     if not endpoint.entries:
         return b""
     if not _JSON.fullmatch(request.headers.get("content-type", "")):

@@ -1,4 +1,4 @@
-"""Who asks: from the headers of a request to the name of an analyst, or a refusal."""
+"""Authentication: from the headers of a request to an analyst, or a refusal."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from dpnb.ledger.policy import privileges_of
 from dpnb.server.refusals import RefusedError
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
-"""Names in lower case, as ASGI gives them."""
+"""Pairs of name and value, with names in lower case, as in ASGI."""
 Privilege: TypeAlias = int | tuple[int, ...]
 NOBODY = "-"
-"""In the place of an analyst's name before a token was accepted."""
+"""Placeholder for the analyst's name until a token is accepted."""
 _HEADER = re.compile(rb"(?i:bearer|token) +([!-~]{1,500}) *")
 
 
 @dataclass(frozen=True, slots=True)
 class Analyst:
-    """Who asks, and the privilege with which the ledger is to know her."""
+    """An analyst, with the privilege to register in the ledger."""
 
     name: str
     privilege: Privilege
 
 
 class Authenticator(Protocol):
-    """Tells who asks."""
+    """Identifies the analyst who sends a request."""
 
     def known(self) -> Sequence[Analyst]:
-        """Return the analysts that can be named beforehand."""
+        """Return the analysts that are known before any request."""
         ...
 
     async def identify(self, headers: Headers) -> Analyst:
-        """Return who asks.
+        """Return the analyst who sends a request.
 
         Raises
         ------
         RefusedError
-            In one and the same text whatever is wrong with a token.
+            With the same text, whatever is wrong with a token.
         """
         ...
 
 
 def refused() -> RefusedError:
-    """Return the one refusal of every token that is not accepted."""
+    """Return the refusal for every token that is not accepted."""
     return RefusedError(
         401,
         "the token is not accepted",
@@ -59,7 +59,7 @@ def bearer(headers: Headers) -> str:
     Raises
     ------
     RefusedError
-        Without exactly one header ``Authorization: Bearer TOKEN``.
+        If there is not exactly one header ``Authorization: Bearer TOKEN`` (or ``token TOKEN``).
     """
     found = [value for name, value in headers if name == b"authorization"]
     match = _HEADER.fullmatch(found[0]) if len(found) == 1 else None
@@ -69,7 +69,7 @@ def bearer(headers: Headers) -> str:
 
 
 def read_privilege(levels: Sequence[object]) -> Privilege:
-    """Return one privilege, or several levels of it.
+    """Return one privilege as a number, or several as a tuple.
 
     Raises
     ------
@@ -81,11 +81,11 @@ def read_privilege(levels: Sequence[object]) -> Privilege:
 
 
 def privileges(groups: Mapping[str, Privilege], of: Sequence[str]) -> Privilege | None:
-    """Return the highest privilege among those of some groups; None when none has one."""
+    """Return the highest privilege of the groups named in ``of``; None if none has one."""
     found = [groups[name] for name in of if name in groups]
     return max(found, key=highest) if found else None
 
 
 def highest(privilege: Privilege) -> int:
-    """Return the highest of several levels."""
+    """Return the highest level of a privilege."""
     return privilege if isinstance(privilege, int) else max(privilege)

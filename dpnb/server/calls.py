@@ -1,4 +1,4 @@
-"""Calls on their way to the service: what a client sends, and what the service makes of it."""
+"""Calls over HTTP: the body that a client sends, and the call that the service reads from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_STATEMENTS = 100
 
 
 def sent(call: Call, *, several: bool = False) -> dict[str, Any]:
-    """Return a call as the body of a request; ``several`` where its subject is a list of statements."""
+    """Return a call as the body of a request; ``several``: its subject is a list of statements."""
     about, options, subject = verb(call.verb).subject, call.options, call.subject
     if "thresholds" in options:
         options = {**options, "thresholds": send_thresholds(options["thresholds"])}
@@ -31,12 +31,13 @@ def sent(call: Call, *, several: bool = False) -> dict[str, Any]:
 
 
 def received(name: str, body: Mapping[str, Any]) -> Call:
-    """Return the call that :func:`sent` wrote; the verb checks what it says.
+    """Return the call that :func:`sent` wrote; the verb checks its values.
 
     Raises
     ------
     RequestError
-        For an option that the verb does not have, and for what has not the shape of a call.
+        For an option that the verb does not have, and for a body that does not have the shape of a
+        call.
     """
     asked = verb(name)
     subject = body.get("statements", body.get(asked.subject))
@@ -46,7 +47,7 @@ def received(name: str, body: Mapping[str, Any]) -> Call:
             "Send ['SELECT ...'].",
         )
     if asked.subject == "question" and isinstance(subject, Mapping):
-        # what is no question at all is refused by the verb, in its own words
+        # the verb refuses anything else, with its usual message
         subject = Reference.from_dict(subject)
     options = _named(body.get("options"), asked.options)
     if "thresholds" in options:
@@ -67,7 +68,7 @@ def _named(options: Any, declared: Options) -> Mapping[str, Any]:
 
 
 def _sent_question(question: Any) -> Any:
-    """Return what a question is about; anything else as it is, to be refused in the same words."""
+    """Return the reference of a question; anything else is sent on, for the service to refuse."""
     if isinstance(question, Question):
         return question.reference.to_dict()
     return {"$type": "dict"} if isinstance(question, Mapping) else question

@@ -1,4 +1,4 @@
-"""A session over HTTP: the same methods, and the data in another process."""
+"""A session over HTTP: the same methods, with the data in another process."""
 
 from __future__ import annotations
 
@@ -38,29 +38,29 @@ def connect(
     url : str
         ``https://host:port``; ``http://`` to this machine only, unless ``insecure``.
     token : str, optional
-        By default that in the environment variable DPNB_TOKEN; for a service of the JupyterHub in
-        which this process runs, the one that it has there; else you are asked for it. In a notebook
-        that others read, leave it out.
+        By default the environment variable DPNB_TOKEN; else, for a service of the JupyterHub in
+        which this process runs, the token that it has there; else you are asked for it. Leave it
+        out in a notebook that others read.
     privilege : int, optional
-        One of yours, where you have several; the first one by default.
+        One of your privileges, if you have several; the first one by default.
     insecure : bool
-        Allow http to another machine: whoever is on the way reads token and answers.
+        Allow http to another machine: anyone on the network path can read token and answers.
     verify : str or Path, optional
-        File with the certificate of your own authority, in PEM.
+        File with the certificate of your own authority, in PEM format.
     timeout : float
         Seconds to wait for an answer.
 
     Returns
     -------
     Session
-        With the methods of a local one.
+        A session with the same methods as a local one.
 
     Raises
     ------
     RequestError
         For an unusable address or token.
     ServiceError
-        When the service cannot be reached or does not accept the token; without httpx.
+        If the service cannot be reached or does not accept the token, or httpx is not installed.
     """
     address = read_address(url, insecure=insecure)
     if privilege is not None and (isinstance(privilege, bool) or not isinstance(privilege, int)):
@@ -75,7 +75,7 @@ def connect(
     client = open_client(verify, float(timeout))
     backend = HttpBackend(Connection(address, find_token(token, address), client, privilege))
     try:
-        backend.budget  # noqa: B018 - a token that is not accepted is told here
+        backend.budget  # noqa: B018 - raises if the token is not accepted
     except BaseException:
         backend.close()
         raise
@@ -93,7 +93,7 @@ class HttpBackend:
         self._ledger: str | None = None
 
     def run(self, call: Call, cancel: threading.Event) -> Any:
-        """Return the result of a call; what costs is asked under one name, so that repeated it is paid for once."""
+        """Return the result of a call; if it may cost, a key makes sure that retries are free."""
         asked = verb(call.verb)
         key = None if asked.price is None else secrets.token_hex(16)
         found = self._connection.ask("POST", f"/v2/{call.verb}", sent(call), key, cancel)
@@ -113,7 +113,7 @@ class HttpBackend:
     def ledger(self) -> str:
         """Public name of the ledger."""
         if self._ledger is None:
-            self.budget  # noqa: B018 - comes with it
+            self.budget  # noqa: B018 - reading the budget sets the name
         return str(self._ledger)
 
     @property
@@ -134,7 +134,7 @@ class HttpBackend:
 
     @property
     def tables(self) -> Mapping[str, Table]:
-        """The declared tables; asked for once."""
+        """The declared tables, fetched once."""
         if self._tables is None:
 
             def read(data: Mapping[str, Any]) -> dict[str, Table]:
@@ -154,7 +154,7 @@ class HttpBackend:
         self._connection.interrupt(thread)
 
     def close(self) -> None:
-        """Close what is open towards the service."""
+        """Close the connection to the service."""
         self._connection.close()
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""One client's connection to a service: sending, trying again, and stopping."""
+"""One client's connection to a service: sending, retrying, and interrupting."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     import httpx
 
 _PAUSES = (0.2, 0.5, 1.0)
-"""Seconds before each further try."""
+"""Seconds before each retry."""
 _LONGEST_PAUSE = 5.0
 _UNKNOWN = "It is unknown whether this was charged. If it was, asking again is free."
 
 
 def open_client(verify: str | Path | None, timeout: float) -> httpx.Client:
-    """Return a client that trusts the usual authorities, or one's own; it never holds the token.
+    """Return a client that trusts the usual authorities, or the given one. It never has the token.
 
     Raises
     ------
     ServiceError
-        Without httpx.
+        If httpx is not installed.
     RequestError
-        When the authority's certificate cannot be read.
+        If the authority's certificate cannot be read.
     """
     try:
         import httpx
@@ -47,11 +47,11 @@ def open_client(verify: str | Path | None, timeout: float) -> httpx.Client:
             ) from None
     return httpx.Client(
         verify=trusted,
-        # neither proxies nor passwords that happen to lie around
+        # use no proxies or passwords from the environment
         trust_env=False,
         follow_redirects=False,
         timeout=httpx.Timeout(timeout, connect=10.0),
-        # a connection of its own for each request, so that an interrupt ends that request alone
+        # one connection for each request, so that an interrupt ends only that request
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
     )
 
@@ -64,7 +64,7 @@ class Connection:
     address : Address
     token : Token
     client : httpx.Client
-        Without the token in it.
+        Must not contain the token.
     privilege : int, optional
     """
 
@@ -85,7 +85,7 @@ class Connection:
         key: str | None = None,
         cancel: threading.Event | None = None,
     ) -> Any:
-        """Return the service's reply, after a few tries when it does not come."""
+        """Return the service's reply, after a few retries if necessary."""
         content = None if body is None else wire.dumps(body)
         headers = {"Accept": "application/json", "Connection": "close"}
         if content is not None:
@@ -112,14 +112,14 @@ class Connection:
         raise failure or refusals.broken()
 
     def _failure(self, reply: _Reply | None, *, spends: bool) -> tuple[DpnbError, float | None]:
-        """Return what went wrong, and after how many seconds a further try may help."""
+        """Return the error, and the seconds after which a retry may help; None if it would not."""
         hint = _UNKNOWN if spends else "Check the address, and whether the service is running."
         if reply is None:
             what = f"the service at {self.address.url} cannot be reached, or did not reply"
             return ServiceError(what, hint), 0.0
         error = refusals.from_dict(reply.data)
         if error is not None and reply.status == 404:
-            # a service of this version has every path that is asked for
+            # a service of this version has every path that this client uses
             return ServiceError(
                 f"the service at {self.address.url} speaks another version of the protocol",
                 "Use the same version of dpnb on both sides.",
@@ -141,7 +141,7 @@ class Connection:
     def _send(
         self, method: str, path: str, content: bytes | None, headers: Mapping[str, str]
     ) -> _Reply | None:
-        """Return a reply, or None. What went wrong is dropped here: it may hold the token."""
+        """Return a reply, or None after an error, which is dropped: it may contain the token."""
         thread = threading.get_ident()
 
         def authorize(request: httpx.Request) -> httpx.Request:
@@ -168,7 +168,7 @@ class Connection:
             self._sockets.pop(thread, None)
 
     def interrupt(self, thread: int) -> None:
-        """End the connection of the request that runs in a thread: the service stops its scan."""
+        """End the connection of the request in a thread, so that the service stops its scan."""
         import socket
 
         connection = self._sockets.pop(thread, None)
@@ -180,7 +180,7 @@ class Connection:
                 return
 
     def close(self) -> None:
-        """Close what is open towards the service."""
+        """Close the connection to the service."""
         self._client.close()
 
     def __repr__(self) -> str:
@@ -191,7 +191,7 @@ class Connection:
 
 
 class _Reply:
-    """What a service replied."""
+    """A reply of the service."""
 
     __slots__ = ("data", "retry", "status")
 
@@ -200,7 +200,7 @@ class _Reply:
 
     @classmethod
     def of(cls, found: httpx.Response) -> _Reply:
-        """Read a reply; one that is not JSON has no data."""
+        """Read a reply; if it is not JSON, its data is None."""
         try:
             data = wire.loads(found.content, wire.REPLY_DEPTH)
         except DpnbError:

@@ -1,4 +1,4 @@
-"""Who may stay connected: how long each part of a request may take, and who gives way to newcomers."""
+"""Limits on connections: how long each part of a request may take, and which ones are closed."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from typing import Literal, Protocol, TypeAlias
 from dpnb.server.limits import Limits
 
 Phase: TypeAlias = Literal["head", "work", "reply", "body", "idle"]
-"""What a connection waits for: the rest of a request's head, the service, its client to take the reply,
-the rest of a body that nobody reads, or another request."""
+"""What a connection waits for: the rest of a request's head, the service, the client to take the
+reply, the rest of a body that nobody reads, or another request."""
 
 
 class Connection(Protocol):
-    """What is looked at of one connection."""
+    """The properties of a connection that the limits use."""
 
     @property
     def address(self) -> str:
-        """Where its client is."""
+        """Address of the client."""
 
     @property
     def phase(self) -> Phase:
-        """What it waits for."""
+        """What the connection waits for."""
 
     @property
     def request(self) -> object:
-        """Another object for each request."""
+        """An object that is different for each request."""
 
     @property
     def signed_in(self) -> bool:
-        """Whether its request has shown a token that is accepted."""
+        """Whether the request has shown an accepted token."""
 
     def end(self) -> None:
-        """Close it at once, whatever is on its way."""
+        """Close the connection at once, without sending pending data."""
 
 
 _PATIENCE = 1.0
-"""Seconds for which a newcomer is not yet counted among the strangers that are too many."""
+"""Seconds for which :meth:`Connections.look` does not count a new connection as a stranger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,10 @@ class _Wait:
 class Connections:
     """All connections of a service, oldest first.
 
-    A client that has not shown a token is a stranger. Strangers never keep the places of analysts: where
-    they are too many, the oldest ones go, and where every place is taken, one of them gives way.
+    A client that has not shown an accepted token is a stranger. Strangers never take the places of
+    analysts: if there are too many strangers, the oldest are closed. If every place is taken, the
+    oldest stranger gives way if strangers use up their places, else the connection that has waited
+    longest.
     """
 
     limits: Limits
@@ -63,7 +65,7 @@ class Connections:
     _waits: dict[Connection, _Wait] = field(default_factory=dict)
 
     def enter(self, connection: Connection) -> None:
-        """Note a new connection; another one gives way to it where all places are taken."""
+        """Note a new connection; another one gives way to it if all places are taken."""
         leaving = self._giving_way()
         if leaving is not None:
             self._end(leaving)
@@ -75,7 +77,7 @@ class Connections:
         self._waits.pop(connection, None)
 
     def look(self) -> None:
-        """End those that keep the service waiting too long or are too many; to be called often."""
+        """Close connections that wait too long and strangers that are too many. Call this often."""
         now = self.clock()
         for connection, wait in list(self._waits.items()):
             phase, request = connection.phase, connection.request
@@ -97,21 +99,21 @@ class Connections:
         return [one for one in self._waits if not one.signed_in and one.phase != "work"]
 
     def _giving_way(self) -> Connection | None:
-        """Return who gives way to a newcomer; None where nobody must, or nobody can."""
+        """Return the connection that gives way to a new one; None if none must, or none can."""
         if len(self._waits) < self.limits.connections:
             return None
         strangers = self._strangers()
         if len(strangers) >= self.limits.strangers:
             return strangers[0]
         waiting = [one for one in self._waits if one.phase != "work"]
-        # who takes a reply is disturbed last
+        # a connection that is taking a reply comes last
         return min(
             waiting, key=lambda one: (one.phase == "reply", self._waits[one].since), default=None
         )
 
     def _seconds(self, phase: Phase) -> float:
         limits = self.limits
-        # work has limits of its own: of the body that it reads, and of the whole
+        # work has its own limits: on reading the body, and on the whole request
         return {
             "head": limits.head, "work": float("inf"), "reply": limits.reply, "body": limits.upload,
             "idle": limits.idle,

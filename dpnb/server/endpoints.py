@@ -1,6 +1,6 @@
-"""The one table of endpoints: what each takes, does and returns. Bodies are checked for names here.
+"""The table of all endpoints: what each takes, does and returns.
 
-What a request means, and every refusal of its values, is the verb's.
+This module checks the names of the entries in a body. The verb reads and checks their values.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Asked:
     ----------
     analyst : str
     body : mapping
-        What was sent, decoded.
+        The decoded entries of the body.
     identifier : str or None
-        The client's name for this request.
+        The client's idempotency key.
     cancel : threading.Event
-        Set when nobody waits any more.
+        Set when the request is stopped.
     """
 
     analyst: str
@@ -50,15 +50,15 @@ class Endpoint:
     ----------
     method, path, name, summary : str
     handler : callable or None
-        None for what is public.
+        None for endpoints without authentication.
     entries : mapping of str to bool
-        Entries of the body, and whether they are needed.
+        Entries of the body, and whether they are required.
     reply : str
-        Name of the schema of what is returned.
+        Name of the schema of the reply.
     verb : str
-        What is asked, '' where it is no verb.
+        The verb; '' if the endpoint has none.
     spends : bool
-        Whether budget may be spent: such requests take a client's key.
+        Whether budget may be spent: such requests take an idempotency key.
     """
 
     method: str
@@ -77,7 +77,7 @@ class Endpoint:
         Raises
         ------
         RequestError
-            For what is no JSON object, for an unknown entry, and without a needed one.
+            If the body is not a JSON object, has an unknown entry, or lacks a required one.
         """
         found = wire.loads(body)
         if not isinstance(found, dict):
@@ -92,8 +92,6 @@ class Endpoint:
 
 
 def _run(verb: str) -> Handler:
-    """Return what carries a verb out."""
-
     def handler(runner: Runner, asked: Asked) -> Any:
         call = received(verb, asked.body)
         return verbs.run(runner, asked.analyst, call, asked.cancel, asked.identifier).to_dict()
@@ -102,8 +100,6 @@ def _run(verb: str) -> Handler:
 
 
 def _price(verb: str) -> Handler:
-    """Return what prices a verb."""
-
     def handler(runner: Runner, asked: Asked) -> Any:
         found = verbs.price(runner, asked.analyst, received(verb, asked.body))
         if isinstance(found, list):
@@ -127,7 +123,7 @@ def _tables(runner: Runner, asked: Asked) -> Any:
 
 
 def _dated(value: Any) -> Any:
-    """Return what is public about a table as JSON knows it: dates as texts."""
+    """Return a table's definition for JSON, with dates as texts."""
     if isinstance(value, Mapping):
         return {name: _dated(item) for name, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Around every request: what no endpoint should ever see, the log line, and the headers of every reply."""
+"""Checks and logging around every request, and the headers of every reply."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def respond(value: Any, status: int = 200) -> Response:
 
 
 def refuse(error: DpnbError) -> Response:
-    """Return the reply that carries an error."""
+    """Return an error as a reply."""
     status = refusals.status_of(error)
     reply = respond(refusals.to_dict(error), status)
     if status == 401:
@@ -60,15 +60,15 @@ def refuse(error: DpnbError) -> Response:
 
 
 class Guard:
-    """Wraps an app.
+    """ASGI middleware that refuses unusable requests, hides the text of errors, and logs.
 
     Parameters
     ----------
     app : ASGI app
     paths : mapping of str to str
-        The methods of each known path.
+        The method of each known path.
     body : int
-        Most bytes of a body.
+        Largest size of a body, in bytes.
     """
 
     def __init__(self, app: ASGIApp, paths: Mapping[str, str], body: int) -> None:
@@ -76,7 +76,7 @@ class Guard:
         self._numbers: Iterator[int] = itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; whatever goes wrong, its text is not told."""
+        """Serve one request, without revealing the text of an unexpected error."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -97,7 +97,7 @@ class Guard:
                 await self._app(scope, receive, hardened)
             else:
                 reply = refuse(refused)
-                # what follows on this connection may not be what it seems
+                # whatever follows on this connection may not be what it seems
                 reply.headers["Connection"] = "close"
                 if refused.status == 405:
                     reply.headers["Allow"] = self._paths[scope["path"]]
@@ -117,7 +117,7 @@ class Guard:
         )
 
     def _refusal(self, scope: Scope) -> RefusedError | None:
-        """Return what is wrong with the outside of a request; None when nothing is."""
+        """Return the refusal for a request's URL, method or headers; None if they are in order."""
         headers = scope["headers"]
         names = [name for name, _ in headers]
         if scope["query_string"]:
@@ -127,7 +127,7 @@ class Guard:
                 "Send the token in the header Authorization: Bearer, and the rest as JSON in the body. "
                 "If you sent a token in a URL, it may be in a log: ask for a new one.",
             )
-        # the path as it was sent: what is decoded, or put right, on the way may be another one
+        # check the path as sent: decoding or normalising may turn it into another one
         path = scope.get("raw_path") or scope["path"].encode()
         known = {known.encode(): methods for known, methods in self._paths.items()}
         if path not in known:

@@ -1,4 +1,4 @@
-"""JupyterHub tells who asks, when the service runs as one of its services."""
+"""Authentication by JupyterHub, if the service runs as one of its services."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpnb.server.auth import (
 from dpnb.server.refusals import LATER, RefusedError
 
 _REMEMBER = 30
-"""Seconds for which the Hub's word is kept: so long a token that was revoked there still works."""
+"""Seconds for which the Hub's reply is cached; a token revoked at the Hub works for as long."""
 
 
 def is_service(environment: Mapping[str, str] = os.environ) -> bool:
@@ -31,19 +31,20 @@ def is_service(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 class HubAuthenticator:
-    """Asks the Hub who sends a token; groups of the Hub give privileges.
+    """Asks the Hub whose token it is; groups of the Hub give privileges.
 
     A user needs the scope ``access:services!service=NAME`` and one of the groups.
 
     Parameters
     ----------
     groups : mapping of str to int or tuple of int
-        Privileges by group. A user in several of them has the highest; one in none is refused.
+        Privileges by group. A user in several groups has the highest; a user in none is refused.
 
     Raises
     ------
     RequestError
-        Outside a JupyterHub, without groups, and when jupyterhub is not installed.
+        Outside a JupyterHub, without groups, without an access scope, or if jupyterhub is not
+        installed.
     """
 
     def __init__(self, groups: Mapping[str, Privilege]) -> None:
@@ -75,11 +76,11 @@ class HubAuthenticator:
         return max(map(highest, self._groups.values()))
 
     def known(self) -> Sequence[Analyst]:
-        """Return nobody: the Hub names a user when she asks."""
+        """Return nobody: the Hub names users only when they send a request."""
         return ()
 
     async def identify(self, headers: Headers) -> Analyst:
-        """Return the user of the Hub that sends this token."""
+        """Return the Hub's user who sends this token."""
         token = bearer(headers)
         user, failed = None, False
         try:

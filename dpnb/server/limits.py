@@ -1,4 +1,4 @@
-"""How much one analyst may ask at once, and which request a client's key stands for."""
+"""Limits on requests and connections, and the requests that idempotency keys stand for."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from dpnb.server.refusals import RefusedError
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the service takes from its clients.
+    """Limits of the service for its clients.
 
     Attributes
     ----------
     body : int
         Bytes of one request's body.
     rate : float
-        Requests per second of one analyst, on average,
+        Requests per second of one analyst, on average.
     burst : int
-        and how many of them may come at once.
+        Requests of one analyst that may come at once.
     concurrent : int
-        Requests of one analyst that run at the same time.
+        Requests of one analyst that may run at the same time.
     seconds : float
-        How long one request may take; then its scan is stopped.
+        Time for one request, in seconds; then its scan is stopped.
     head, upload, reply : float
-        Seconds in which the head and the body of a request have to arrive, and its reply to be taken.
+        Seconds for the head and the body of a request to arrive, and for its reply to be taken.
     idle : float
         Seconds for which a connection is kept without a request.
     connections : int
-        Connections at the same time,
+        Connections at the same time.
     strangers, per_address : int
-        and how many of them, in all and of one address, whose clients have not shown a token. What is
-        above ``strangers`` is kept for analysts.
+        Connections whose clients have not shown an accepted token: in all, and from one address.
+        The places above ``strangers`` are kept for analysts.
     threads : int
-        Requests that run at the same time, of all analysts.
+        Requests of all analysts that may run at the same time.
     keys : int
-        How many clients' keys are remembered.
+        Idempotency keys that are remembered.
     """
 
     body: int = 1_000_000
@@ -73,19 +73,19 @@ class _Account:
 
 @dataclass(slots=True)
 class Gate:
-    """Lets each analyst's requests in, at the declared rate (a token bucket)."""
+    """Limits each analyst's requests to the declared rate (a token bucket)."""
 
     limits: Limits
     clock: Callable[[], float] = time.monotonic
     _accounts: dict[str, _Account] = field(default_factory=dict)
 
     def enter(self, analyst: str) -> None:
-        """Count a request in.
+        """Count a request that starts.
 
         Raises
         ------
         RefusedError
-            When there are too many.
+            If there are too many requests, by rate or at the same time.
         """
         now, limits = self.clock(), self.limits
         account = self._accounts.setdefault(analyst, _Account(limits.burst, now))
@@ -105,24 +105,24 @@ class Gate:
         account.running += 1
 
     def leave(self, analyst: str) -> None:
-        """Count a request out."""
+        """Count a request that ends."""
         self._accounts[analyst].running -= 1
 
 
 @dataclass(slots=True)
 class Keys:
-    """The requests that clients' keys stand for: a key is for one request."""
+    """The requests that idempotency keys stand for: each key is for one request."""
 
     most: int
     _digests: OrderedDict[tuple[str, str], bytes] = field(default_factory=OrderedDict)
 
     def check(self, analyst: str, key: str, digest: bytes) -> None:
-        """Remember what a key stands for.
+        """Remember the request that a key stands for.
 
         Raises
         ------
         RefusedError
-            When it stood for another request.
+            If the key stands for another request.
         """
         name = analyst, key
         known = self._digests.get(name)

@@ -113,7 +113,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _options(verb: str) -> str:
-    """Return the name of the schema of a verb's options."""
+    """Return the name of the options schema of a verb."""
     return f"{verb.capitalize()}Options"
 
 

@@ -1,4 +1,4 @@
-"""Which bound parameters a statement names: nothing else of a notebook's variables is sent."""
+"""The bound parameters that a statement names: no other variable of a notebook is sent."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _NAMED = re.compile(r":\s*([^\W\d]\w*)")
 
 
 def named(statements: Sequence[object], params: Any) -> Any:
-    """Return the parameters that stand in some statements as ``:name``.
+    """Return the parameters that occur in statements as ``:name``.
 
-    Inside of texts and comments, too: only the service reads SQL. What is no mapping is passed on, to
-    be refused in the same words as in one process.
+    This includes names inside texts and comments, because only the service parses SQL. Anything but
+    a mapping is passed on, to be refused with the same message as in one process.
     """
     if not isinstance(params, Mapping):
         return params
@@ -23,7 +23,7 @@ def named(statements: Sequence[object], params: Any) -> Any:
 
 
 def _scalar(value: Any) -> Any:
-    """Return a value; of one that no parameter may have, its type alone."""
+    """Return a value, or only its type if it is a list or mapping, which no parameter may be."""
     if isinstance(value, (Mapping, Sequence)) and not isinstance(value, (str, bytes)):
         return {"$type": type(value).__name__}
     return value

@@ -1,4 +1,4 @@
-"""Whether requests can be answered now: looked at when somebody asks, and not too often."""
+"""Readiness: whether requests can be answered now, checked on demand and not too often."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from dpnb.errors import DpnbError
 
 log = logging.getLogger("dpnb.server")
 _FRESH = 2.0
-"""Seconds for which what was found is said again."""
+"""Seconds for which the result of a check is reused."""
 _PATIENCE = 2.0
-"""Seconds after which a look that goes on counts as a no."""
+"""Seconds after which an unfinished check counts as not ready."""
 
 
 class Readiness:
-    """Tells whether requests can be answered; all are served by one look at a time.
+    """A check whether requests can be answered; only one check runs at a time.
 
     Parameters
     ----------
     check : callable
-        Raises what stands in the way.
+        Raises an error if requests cannot be answered.
     """
 
     def __init__(self, check: Callable[[], None]) -> None:
@@ -49,7 +49,7 @@ class Readiness:
         try:
             self._check()
         except DpnbError as error:
-            # public facts, and for the owner
+            # the error has only public facts, and the log is for the owner
             ready, why = False, str(error)
         except Exception:  # noqa: BLE001 - the text of an error can hold values
             ready = False

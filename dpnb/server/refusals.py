@@ -1,4 +1,4 @@
-"""Errors over the wire: which status each one has, and the same error on the other side."""
+"""Errors over HTTP: their status, their JSON, and the same error again in the client."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STATUS: dict[type[DpnbError], int] = {
 }
 _KINDS = (*_STATUS, ServiceError, DpnbError)
 LATER = 2
-"""Seconds after which it is worth while to ask again, where nothing better is known."""
+"""Seconds after which to ask again, by default."""
 
 
 class RefusedError(ServiceError):
@@ -49,7 +49,7 @@ class RefusedError(ServiceError):
 
 
 def broken() -> RefusedError:
-    """Return the one text for whatever went wrong unforeseen."""
+    """Return the error for every unexpected failure."""
     return RefusedError(
         500,
         "the service failed",
@@ -65,7 +65,7 @@ def status_of(error: DpnbError) -> int:
 
 
 def retry_of(error: DpnbError) -> int | None:
-    """Return after how many seconds to ask again; None where that would change nothing."""
+    """Return after how many seconds to ask again; None if that would not help."""
     if isinstance(error, RefusedError):
         return error.retry
     return LATER if isinstance(error, LedgerError) else None
@@ -74,7 +74,8 @@ def retry_of(error: DpnbError) -> int | None:
 def to_dict(error: DpnbError) -> dict[str, Any]:
     """Return an error as plain data.
 
-    What a ledger's error says (paths, hosts) is for the owner of the data; analysts read one text.
+    The text of a ledger's error (paths, hosts) is for the owner of the data only; analysts get a
+    fixed text.
     """
     if isinstance(error, LedgerError):
         error = LedgerError(

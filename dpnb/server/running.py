@@ -1,4 +1,4 @@
-"""A request's work in a thread: stopped when its client goes away, or when it takes too long."""
+"""A request's work in a thread, stopped when its client goes away or when it takes too long."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _AGAIN = 0.1
 
 
 class Run:
-    """One piece of work, which may be stopped up to its commit.
+    """One piece of work, which can be stopped until its commit.
 
     Parameters
     ----------
     work : callable
-        Gets the event that says that it was stopped.
+        Takes an event that is set when the work is stopped.
     interrupt : callable
         Stops the scan that runs in the thread of the given identifier.
     """
@@ -45,7 +45,7 @@ class Run:
                 self._thread = None
 
     def stop(self) -> None:
-        """Stop the scan; what has reached its commit completes."""
+        """Stop the scan; work that has reached its commit completes."""
         self._cancel.set()
         with self._lock:
             if self._thread is not None:
@@ -53,12 +53,12 @@ class Run:
 
 
 class Runs:
-    """The work that is going on.
+    """All runs in progress.
 
     Parameters
     ----------
     threads : int
-        How much of it at the same time.
+        Most runs at the same time.
     interrupt : callable
         As for :class:`Run`.
     """
@@ -74,7 +74,7 @@ class Runs:
         gone: Callable[[], Awaitable[None]],
         seconds: float,
     ) -> T:
-        """Do the work in a thread; stop it when ``gone`` returns, or after some seconds."""
+        """Do the work in a thread; stop it when ``gone`` returns, or after ``seconds``."""
         if self._limiter is None:
             self._limiter = CapacityLimiter(self._threads)
         run = Run(work, self._interrupt)
@@ -110,7 +110,7 @@ class Runs:
 
 
 async def _stop(run: Run) -> None:
-    """Stop a run until it has ended: one of several scans may begin after the first try."""
+    """Keep stopping a run until cancelled: one of its scans may begin after the first try."""
     while True:
         run.stop()
         await anyio.sleep(_AGAIN)

@@ -1,4 +1,4 @@
-"""A running service: the app behind uvicorn, in this thread or in one of its own."""
+"""A running service: the app behind uvicorn, in this thread or in a separate one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import uvicorn
 
 _GRACE = 10
-"""Seconds in which running requests may complete at the end; scans are stopped after half of it."""
+"""Seconds for running requests to complete at shutdown; scans are stopped after half of them."""
 _BACKLOG = 512
 
 
@@ -35,7 +35,7 @@ class Service:
     Attributes
     ----------
     url : str
-        Where it is.
+        Address of the service.
     """
 
     def __init__(self, server: uvicorn.Server, listener: socket.socket, url: str) -> None:
@@ -93,28 +93,29 @@ def serve(
     tokens : str or Path
         File of the analysts' tokens, see ``dpnb analyst``.
     authenticator : Authenticator, optional
-        Instead of a file of tokens.
+        Used instead of a token file.
     certificate, key : str or Path, optional
         Files for TLS, in PEM.
     insecure : bool
-        Let other machines connect without TLS: anyone on the network path can read tokens and answers.
+        Let other machines connect without TLS: anyone on the network path can read tokens and
+        answers.
     limits : Limits, optional
     prefix : str
-        What every path starts with.
+        Prefix of every path.
     background : bool
         Return at once; the service runs in a thread until it is closed.
 
     Returns
     -------
     Service or None
-        None when it has run here until it was interrupted.
+        None after the service has run in this thread until it was interrupted.
 
     Raises
     ------
     RequestError
         For an unusable address, certificate, token file or other option.
     ServiceError
-        When the address cannot be listened on, and without starlette and uvicorn.
+        If the service cannot listen on the address, or starlette or uvicorn is not installed.
     """
     if not isinstance(host, str) or isinstance(port, bool) or not isinstance(port, int):
         raise RequestError(
@@ -178,7 +179,7 @@ def serve(
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches a host."""
+    """Return whether only this machine can reach a host."""
     if host.isascii() and host.lower() == "localhost":
         return True
     try:
@@ -201,7 +202,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listener: socket.socket | None = None
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # named as TCP: only then asyncio switches off Nagle's algorithm, which costs 40 ms a reply
+        # IPPROTO_TCP makes asyncio switch off Nagle's algorithm, which costs 40 ms a reply
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
@@ -222,11 +223,11 @@ def _config(
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    # the strict parser of the two
+    # the stricter of uvicorn's two parsers
     class Protocol(H11Protocol):
-        """One of the connections.
+        """A connection of the service.
 
-        Never writes uvicorn's own access log, which holds what stood in the query of a URL.
+        It never writes uvicorn's own access log, which contains the query of a URL.
         """
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -246,7 +247,7 @@ def _config(
         @property
         def phase(self) -> Phase:
             cycle: Any = self.cycle
-            # also where the next reply waits until this one is taken
+            # also if the next reply waits until the client has taken this one
             if self.transport.get_write_buffer_size():
                 return "reply"
             if cycle is not None and not cycle.response_complete:
@@ -265,7 +266,7 @@ def _config(
             return scope is not None and scope["state"].get("analyst", NOBODY) != NOBODY
 
         def end(self) -> None:
-            # close() would wait until the client has taken what is on its way
+            # close() would wait until the client has taken all pending data
             self.transport.abort()
 
     return uvicorn.Config(
@@ -276,10 +277,10 @@ def _config(
         log_config=None,
         access_log=False,
         server_header=False,
-        # nobody's word on who asks, or from where
+        # do not trust headers about the client or its address
         proxy_headers=False,
         h11_max_incomplete_event_size=32_768,
-        # where nobody could give way
+        # applies if no connection can give way
         limit_concurrency=connections.limits.connections + 1,
         timeout_keep_alive=math.ceil(connections.limits.idle),
         timeout_graceful_shutdown=_GRACE,
@@ -292,9 +293,9 @@ def _server_class() -> Any:
     import uvicorn
 
     class Stoppable(uvicorn.Server):
-        """Stops running scans when its end is near; what has reached its commit completes.
+        """A server that stops running scans during shutdown; requests past their commit complete.
 
-        Looks after its connections meanwhile.
+        At every tick it closes connections that are over their limits.
         """
 
         def __init__(self, config: uvicorn.Config, stop: Any, connections: Connections) -> None:

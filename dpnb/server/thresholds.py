@@ -1,4 +1,4 @@
-"""Thresholds by group over the wire: JSON knows no groups as names, so each travels beside its number."""
+"""Thresholds by group over HTTP: a JSON name cannot be a group, so pairs with numbers are sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HINT = "Send {name: [[[label, ...], number], ...]}, each group once."
 
 
 def send_thresholds(value: Any) -> Any:
-    """Return thresholds as lists of groups and numbers; what is no mapping as it is, to be refused.
+    """Return thresholds as lists of groups and numbers; anything but a mapping unchanged.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def _pairs(numbers: Any) -> Any:
     if hasattr(numbers, "to_dict"):
         numbers = numbers.to_dict()
     if not isinstance(numbers, Mapping):
-        # a list of something else would be read as pairs
+        # any other list would be read as pairs
         return {"$type": "list"} if isinstance(numbers, (list, tuple)) else numbers
     return [
         [list(group) if isinstance(group, tuple) else [group], number]
@@ -36,12 +36,12 @@ def _pairs(numbers: Any) -> Any:
 
 
 def read_thresholds(value: Any) -> Any:
-    """Return the thresholds that :func:`send_thresholds` wrote; what holds none as it is.
+    """Return the thresholds that :func:`send_thresholds` wrote; anything but a mapping unchanged.
 
     Raises
     ------
     RequestError
-        When a list does not hold groups with their numbers, or holds a group twice.
+        If a list does not contain groups with their numbers, or contains a group twice.
     """
     if not isinstance(value, Mapping):
         return value
@@ -60,7 +60,7 @@ def _read_pairs(name: str, pairs: Any) -> Any:
         labels, number = pair
         if any(isinstance(label, (list, Mapping)) for label in labels):
             raise _unreadable(name)
-        # as it is written in a notebook: 'a', and ('a', 'b') where there are several keys
+        # as written in a notebook: 'a', or ('a', 'b') for several keys
         found[labels[0] if len(labels) == 1 else tuple(labels)] = number
     if len(found) < len(pairs):
         raise _unreadable(name)

@@ -1,4 +1,4 @@
-"""Tokens in a file: who may ask, as hashes. The file never holds a token."""
+"""A file of analysts with the hashes of their tokens. The file never contains a token."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dpnb.server.auth import (
 )
 
 TOKEN = re.compile(r"dpnb_[0-9a-f]{12}_[A-Za-z0-9_-]{20,}")
-"""What a token looks like, so that one in the wrong place is noticed."""
+"""Pattern of a token, to notice one in the wrong place."""
 _SERVICE = re.compile(r"[0-9a-f]{12}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _BYTES = 32
@@ -42,12 +42,12 @@ class Entry:
     name : str
     privilege : tuple of int
     hash : str
-        SHA-256 of the token. One fast hash is right: a token is 256 random bits, so that there is
-        nothing to guess, unlike a password. The hash covers the service's id, which the token names.
+        SHA-256 of the token. One fast hash is enough: a token has 256 random bits, so it cannot be
+        guessed, unlike a password. The hash covers the service's id, which is part of the token.
     created : str
-        Day.
+        Day on which the token was created.
     expires : str or None
-        Last day, in UTC.
+        Last day on which the token is accepted, in UTC.
     revoked : bool
     """
 
@@ -65,7 +65,7 @@ class Entry:
 
     @property
     def analyst(self) -> Analyst:
-        """Who it is."""
+        """The analyst of this entry."""
         return Analyst(self.name, read_privilege(self.privilege))
 
 
@@ -76,9 +76,9 @@ class _Content:
 
 
 class TokenFile:
-    """A file of analysts and their tokens' hashes, mode 0600; read again when it changes.
+    """A file of analysts and the hashes of their tokens, mode 0600; read again when it changes.
 
-    A file that cannot be read, or that others may read or write, lets nobody in.
+    If the file cannot be read, or others may read or write it, no token is accepted.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class TokenFile:
     Raises
     ------
     RequestError
-        When there is no usable file.
+        If there is no usable file.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -101,11 +101,12 @@ class TokenFile:
         return [] if content is None else [e.analyst for e in content.entries if e.valid(today)]
 
     async def identify(self, headers: Headers) -> Analyst:
-        """Return who sends this token.
+        """Return the analyst who sends this token.
 
-        Every token takes the same way: one hash, one comparison with each entry in constant time.
-        Whether it is unknown, foreign, expired or revoked is decided after it, and not told. A token
-        of another service is foreign, also where that service's entry was copied into this file.
+        Every token is treated alike: one hash, and one comparison with each entry in constant time.
+        Only then is it decided whether it is unknown, foreign, expired or revoked, and the refusal
+        does not say which. A token of another service is foreign, even if that service's entry was
+        copied into this file.
         """
         token = bearer(headers)
         digest, content, today = _hash(token), self._current(), _today()
@@ -120,7 +121,7 @@ class TokenFile:
         return found
 
     def _current(self) -> _Content | None:
-        """Return the content of the file as it is now; None when it is broken."""
+        """Return the current content of the file; None if it is broken."""
         mark = self._stamp()
         if mark != self._mark:
             self._mark = mark
@@ -144,12 +145,12 @@ class TokenFile:
 def add(
     path: Path, name: str, privilege: Sequence[int], expires: str | None = None
 ) -> str:  # fmt: skip
-    """Let an analyst in; returns her token, which is kept nowhere.
+    """Add an analyst, and return the token, which is stored nowhere.
 
     Raises
     ------
     RequestError
-        When she is in already, and for an unusable name, privilege or day.
+        If the analyst already has an entry, and for an unusable name, privilege or day.
     """
     with _changing(path) as file:
         content = _read(file) if file.exists() else _Content(secrets.token_hex(6), ())
@@ -182,7 +183,7 @@ def renew(path: Path, name: str, expires: str | None = None) -> str:
 
 
 def revoke(path: Path, name: str) -> None:
-    """Accept an analyst's token no longer."""
+    """Revoke an analyst's token."""
     with _changing(path) as file:
         content = _read(file)
         _write(file, _with(content, replace(_find(content, name), revoked=True)))
@@ -190,7 +191,7 @@ def revoke(path: Path, name: str) -> None:
 
 @contextlib.contextmanager
 def _changing(path: Path) -> Iterator[Path]:
-    """Hold the right to change a token file, so that no change is lost; yields where it really is."""
+    """Lock a token file, so that no change is lost; yield its real path."""
     file = path.resolve()
     try:
         descriptor = hold(file.with_name(f".{file.name}.lock"))
@@ -208,7 +209,6 @@ def entries(path: Path) -> tuple[Entry, ...]:
 
 
 def _prefix(service: str) -> str:
-    """Return what every token of a service begins with."""
     return f"dpnb_{service}_"
 
 
@@ -225,7 +225,7 @@ def _today() -> datetime.date:
 
 
 def _day(text: str | None) -> str | None:
-    """Return the last day of a token, checked."""
+    """Check and return the last day of a token."""
     if text is None:
         return None
     try:
@@ -256,7 +256,7 @@ def _read(path: Path) -> _Content:
     Raises
     ------
     RequestError
-        When anything about it is not as it should be.
+        If the file is missing, unreadable, damaged, or open to other users.
     """
     try:
         mode = path.stat().st_mode
@@ -297,7 +297,7 @@ def _write(path: Path, content: _Content) -> None:
     data = {"service": content.service, "analysts": [asdict(entry) for entry in content.entries]}
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        # created with its mode: nobody reads it meanwhile
+        # created with its final mode, so that nobody can read it in between
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             json.dump(data, file, indent=2)
             file.flush()

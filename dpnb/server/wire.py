@@ -1,8 +1,8 @@
-"""What goes over the wire: JSON, and the few values that JSON does not know.
+"""The format of requests and replies: JSON, and the few values that JSON does not have.
 
-Amounts are exact either way: JSON numbers are written so that they are read back as the same float, and
-fractions travel as text. A value that no request takes travels as the name of its type, so that it is
-refused in the same words as in one process.
+Amounts stay exact: JSON numbers are read back as the same float, and fractions are sent as text. A
+value that no request accepts is sent as the name of its type, so that it is refused with the same
+message as in one process.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from dpnb.errors import RequestError
 from dpnb.privacy.loss import Picked, PickedRational
 
 MAX_DEPTH = 24
-"""Lists and objects within one another in a request."""
+"""Deepest nesting of lists and objects in a request."""
 REPLY_DEPTH = 300
-"""The same in a reply: formulas and conditions are trees."""
+"""Deepest nesting in a reply, where formulas and conditions are trees."""
 _DIGITS = 4_000
 _PLAIN = (str, int, float, bool, type(None))
 _RATIONAL = re.compile(r"-?[0-9]{1,200}(/[0-9]{1,200})?")
@@ -37,12 +37,12 @@ def malformed(what: str) -> RequestError:
 
 
 def dumps(value: Any, most: int = MAX_DEPTH) -> bytes:
-    """Return a value as JSON, in ASCII."""
+    """Return a value as JSON in ASCII, nested at most ``most`` deep."""
     return json.dumps(encode(value, most), allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def reply(value: Any) -> bytes:
-    """Return a result as JSON: plain data, but for numbers that are not finite."""
+    """Return a result as JSON; its data are plain, except for numbers that are not finite."""
     try:
         return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
     except (TypeError, ValueError):
@@ -55,6 +55,7 @@ def loads(body: bytes, most: int = MAX_DEPTH) -> Any:
     Raises
     ------
     RequestError
+        For anything else.
     """
     try:
         found = json.loads(
@@ -75,7 +76,7 @@ def loads(body: bytes, most: int = MAX_DEPTH) -> Any:
 
 
 def encode(value: Any, most: int = MAX_DEPTH) -> Any:
-    """Return a value, nested at most so deep, as what JSON knows; the inverse of :func:`decode`."""
+    """Return a value as plain JSON data, at most ``most`` deep; the inverse of :func:`decode`."""
     kind = type(value)
     if kind is str or kind is bool or value is None:
         return value
@@ -119,7 +120,7 @@ def decode(value: Any) -> Any:
     Raises
     ------
     RequestError
-        For what it does not write.
+        For a special value that :func:`encode` does not write.
     """
     if isinstance(value, list):
         return [decode(item) for item in value]
@@ -152,7 +153,7 @@ def _decode_rare(name: str, text: str) -> Any:
 
 
 class _Opaque:
-    """Stands for a value of a type that no request takes."""
+    """Placeholder for a value of a type that no request accepts."""
 
     __slots__ = ()
 

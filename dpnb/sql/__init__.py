@@ -1,1 +1,1 @@
-"""SQL text to checked meaning."""
+"""From SQL text to checked queries."""

@@ -1,4 +1,4 @@
-"""Aggregates and formulas of the SELECT list, from their trees."""
+"""Aggregates and formulas of the SELECT list, read from their trees."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ _COMBINING = (*OPERATORS, exp.Neg, *_APPLIED)
 
 
 def bare(node: Node) -> Node:
-    """Return a node without the brackets around it."""
+    """Remove the brackets around a node."""
     while isinstance(node, exp.Paren):
         node = node.this
     return node
 
 
 def is_formula(node: Node) -> bool:
-    """Whether a node combines results instead of being one."""
+    """Return whether a node combines results instead of being one."""
     return isinstance(bare(node), _COMBINING) or is_statistic(bare(node))
 
 
 def same(left: Aggregate | Derived, right: Aggregate | Derived) -> bool:
-    """Whether two results are the same but for their names and places."""
+    """Return whether two results are the same apart from their names and positions."""
     if isinstance(left, Aggregate) or isinstance(right, Aggregate):
         return isinstance(left, Aggregate) and isinstance(right, Aggregate) and left.means(right)
     if left.formula != right.formula:
         return False
-    # equal formulas name equally many leaves
+    # equal formulas have equally many leaves
     return all(own.means(other) for own, other in zip(left.leaves, right.leaves, strict=True))
 
 
 def _place(leaves: list[Aggregate], found: Aggregate) -> int:
-    """Return the place of an aggregate among the leaves, which it joins when it is new."""
+    """Return the position of an aggregate among the leaves; append it if it is new."""
     for place, leaf in enumerate(leaves):
         if leaf.means(found):
             return place
@@ -61,7 +61,10 @@ def _place(leaves: list[Aggregate], found: Aggregate) -> int:
 
 
 class Aggregates:
-    """Reads aggregates, and arithmetic over them, of one statement; COUNT(DISTINCT x) on request."""
+    """Reader of a statement's aggregates and the arithmetic on them.
+
+    With ``distinct`` it accepts COUNT(DISTINCT x).
+    """
 
     def __init__(self, conditions: Conditions, *, distinct: bool = False) -> None:
         self.conditions = conditions
@@ -71,7 +74,7 @@ class Aggregates:
         self.refuse = conditions.refuse
 
     def output(self, node: Node, alias: str, place: int) -> Aggregate | Derived:
-        """Return the meaning of one column of the SELECT list that is no group column."""
+        """Read one column of the SELECT list that is not a group column."""
         if not is_formula(node):
             return self.aggregate(bare(node), alias)
         leaves: list[Aggregate] = []
@@ -91,7 +94,7 @@ class Aggregates:
         return default_alias(*self.statistics.name(bare(node)))
 
     def aggregate(self, node: Node, alias: str) -> Aggregate:
-        """Return the meaning of a single aggregate."""
+        """Read a single aggregate."""
         inner = node
         condition: Predicate = EVERY
         if isinstance(node, exp.Filter):
@@ -128,7 +131,7 @@ class Aggregates:
         return Aggregate(function, counted, condition, alias or default_alias(function, counted))
 
     def _count_if(self, node: Node, condition: Predicate, alias: str) -> Aggregate:
-        """Return COUNT_IF(x > 3) FILTER (WHERE ...): a COUNT(*) with both conditions."""
+        """Read COUNT_IF(x > 3) FILTER (WHERE ...) as COUNT(*) with both conditions."""
         if others(node.args, "this") or isinstance(node.this, exp.Distinct | exp.Star):
             self.refuse("COUNT_IF takes one condition", "Write COUNT_IF(x > 3).", node)
         own = self.conditions.predicate(node.this)

@@ -1,4 +1,4 @@
-"""One spelling for each meaning: predicates are merged and sorted, then written as plain data."""
+"""One spelling for each meaning: merge and sort predicates, then write them as plain data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dpnb.sql.values import Arithmetic, Case, Column, Number, Value
 
 
 def simplify(predicate: Predicate, schema: Schema) -> Predicate:
-    """Flatten, merge atoms on one column, drop what is always or never true, sort the parts."""
+    """Flatten, merge atoms on one column, drop constant parts, and sort the rest."""
     if isinstance(predicate, Within):
         return _atom(predicate, schema)
     conjunction = isinstance(predicate, And)
@@ -78,9 +78,10 @@ def _merge(left: Within, right: Within, schema: Schema, conjunction: bool) -> Wi
 
 
 def can_hold(predicate: Predicate, group: Mapping[str, Interval]) -> bool:
-    """Whether a condition can be true of a row of a group: its columns' values lie in the intervals.
+    """Return whether a row of a group can satisfy a condition.
 
-    True where that is not sure. Follows from the statement and the declared groups alone.
+    ``group`` gives the interval of codes of each column. The result is True when in doubt. It
+    follows from the statement and the declared groups alone.
     """
     if isinstance(predicate, Within):
         if predicate.column not in group:
@@ -110,7 +111,7 @@ def read_predicate(data: Any) -> Predicate:
 
 
 def plain_value(value: Value | None) -> Any:
-    """Return what an aggregate aggregates as plain data (JSON); a bare column is its name.
+    """Return the argument of an aggregate as plain data (JSON); a bare column is its name.
 
     None stands for the rows themselves, and inside CASE for a missing value.
     """
@@ -125,7 +126,7 @@ def plain_value(value: Value | None) -> Any:
 
 
 def read_value(data: Any) -> Value | None:
-    """Build what an aggregate aggregates from the data of :func:`plain_value`."""
+    """Build the argument of an aggregate from the data of :func:`plain_value`."""
     if data is None or isinstance(data, str):
         return None if data is None else Column(data)
     ((word, parts),) = data.items()
@@ -142,7 +143,7 @@ def read_value(data: Any) -> Value | None:
 
 
 def default_alias(function: str, value: Value | None) -> str:
-    """Return the name of an aggregate that was given none: its function and its columns."""
+    """Return the name of an aggregate without an alias: its function and its columns."""
     if isinstance(value, Column):
         return f"{function.lower()}_{own_name(value.name)}"
     columns = [] if value is None else sorted(map(own_name, value.columns))
@@ -150,7 +151,7 @@ def default_alias(function: str, value: Value | None) -> str:
 
 
 def describe(query: Query) -> dict[str, Any]:
-    """Return a query as plain data: equal for statements of equal meaning."""
+    """Return a query as plain data; statements with equal meaning give equal data."""
     described = {
         "table": query.table,
         "keys": [key.column for key in query.keys],
@@ -166,10 +167,10 @@ def describe(query: Query) -> dict[str, Any]:
 
 
 def read(described: Mapping[str, Any], schema: Schema) -> Query:
-    """Build a query from the data of :func:`describe`, with made-up names; its exact inverse.
+    """Build a query from the data of :func:`describe`, with generated names; its exact inverse.
 
-    ``describe(read(describe(query), query.schema)) == describe(query)``. Names, HAVING, ORDER BY and LIMIT are no
-    part of a description.
+    ``describe(read(describe(query), query.schema)) == describe(query)``. A description does not
+    contain names, HAVING, ORDER BY or LIMIT.
     """
     keys = tuple(Key(column, column) for column in described["keys"])
     names = {key.alias.casefold() for key in keys}
@@ -203,7 +204,7 @@ def _read_leaves(data: Sequence[Any]) -> tuple[Aggregate, ...]:
 
 
 def unused(alias: str, names: set[str]) -> str:
-    """Return a name whose results are called like no other, and take them."""
+    """Return a variant of ``alias`` whose result columns are not in ``names``; add them there."""
     endings = ("", "_low", "_high")
     for number in itertools.count(1):
         name = alias if number == 1 else f"{alias}_{number}"

@@ -30,19 +30,18 @@ _NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def _qualifier(node: Node) -> str | None:
-    """Return the table that a column is qualified by."""
     return None if node.args.get("table") is None else str(node.table)
 
 
 class Conditions:
-    """Reads conditions on the columns of the rows of one table.
+    """Reader of conditions on the columns of one table.
 
     Parameters
     ----------
     source : Source
-        To name places in errors.
+        For positions in error messages.
     scope : Scope
-        The table, and what is looked up from its rows.
+        The table, and the tables that are looked up from its rows.
     params : mapping
         Values of the bound parameters ``:name``.
     """
@@ -92,7 +91,7 @@ class Conditions:
         return found[0][1]
 
     def names_unit(self, node: Node) -> bool:
-        """Whether a node names the column of the privacy unit's ids, declared or not."""
+        """Return whether a node names the id column of the privacy unit, declared or not."""
         return (
             isinstance(node, exp.Column)
             and isinstance(node.this, exp.Identifier)
@@ -101,7 +100,7 @@ class Conditions:
         )
 
     def predicate(self, node: Node) -> Predicate:
-        """Return a condition as a simplified predicate."""
+        """Read a condition as a simplified predicate."""
         return simplify(self._condition(node, negated=False), self.schema)
 
     def _condition(self, node: Node, *, negated: bool) -> Predicate:

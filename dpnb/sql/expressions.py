@@ -1,4 +1,4 @@
-"""Inside an aggregate: from the tree of an expression to a ``Value`` with bounds that follow."""
+"""Expressions inside an aggregate: from sqlglot trees to a ``Value`` with derived bounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dpnb.sql.values import (
 )
 
 MAX_DEPTH = 40
-"""Operations within one another; the engine refuses deeper trees."""
+"""Largest nesting depth of operations; the engine refuses deeper trees."""
 LARGEST = Fraction(10) ** 150
 """Products of two numbers of this size are still finite as floats."""
 OPERATORS: dict[type, Operator] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
@@ -31,14 +31,14 @@ _DIGITS = 4_000
 
 
 def commuted(operator: Operator, left: Value, right: Value) -> Arithmetic:
-    """Return an operation with the operands of + and * in one order: floats commute too."""
+    """Put the operands of + and * in one canonical order; these commute for floats, too."""
     if operator in ("+", "*") and repr(right) < repr(left):
         left, right = right, left
     return Arithmetic(operator, left, right)
 
 
 class Arguments:
-    """Reads what the aggregates of one statement are computed over."""
+    """Reader of the arguments of a statement's aggregates."""
 
     def __init__(self, conditions: Conditions) -> None:
         self.conditions = conditions
@@ -46,7 +46,7 @@ class Arguments:
         self.refuse = conditions.refuse
 
     def value(self, function: Function, node: Node) -> Value:
-        """Return the argument of an aggregate, checked to have usable bounds."""
+        """Read the argument of an aggregate, and check that its bounds are usable."""
         inner = node
         while isinstance(inner, exp.Paren):
             inner = inner.this
@@ -68,7 +68,7 @@ class Arguments:
         return found
 
     def check(self, function: Function, value: Value, node: Node) -> None:
-        """Refuse a value whose bounds cannot be used."""
+        """Refuse a value whose bounds are not usable."""
         for part in subvalues(value):
             bounds = bounds_of(part, self.schema)
             if max(-bounds.low, bounds.high) > LARGEST:
@@ -107,7 +107,7 @@ class Arguments:
         return width == 0 or (not bounds.integral and width < reach / 2**30)
 
     def _value(self, node: Node, depth: int) -> Value | None:
-        """Return the meaning of a node; None when it is missing in every row."""
+        """Read a node; return None if it is missing in every row."""
         if depth > MAX_DEPTH:
             self.refuse("the expression is nested too deeply", "Flatten it.", node)
         if isinstance(node, exp.Paren):
@@ -139,14 +139,14 @@ class Arguments:
         self.refuse("this is not supported inside an aggregate", _ALLOWED, node)
 
     def number(self, node: Node) -> Fraction:
-        """Return a constant number of moderate size."""
+        """Read a constant number of moderate size."""
         value = self.conditions.constant(node)
         if not isinstance(value, (int, float, Fraction)):
             self.refuse("this must be a number", "Write the number without quotes.", node)
         return self.moderate(Fraction(value), node)
 
     def moderate(self, value: Fraction, node: Node) -> Fraction:
-        """Return a number that floats can hold with its inverse; refuse others."""
+        """Return the number if floats can hold it and its inverse; refuse it otherwise."""
         if value != 0 and not 1 / LARGEST <= abs(value) <= LARGEST:
             self.refuse(
                 "the number is out of range", "Keep numbers within 1e-150..1e150 in size.", node

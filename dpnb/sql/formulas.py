@@ -1,4 +1,4 @@
-"""Formulas of the SELECT list: arithmetic over aggregates, without any data in it."""
+"""Formulas of the SELECT list: arithmetic on aggregates, without any data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpnb.sql.values import Operator
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """An aggregate, by its place among the leaves of the formula."""
+    """An aggregate, by its position among the leaves of the formula."""
 
     place: int
 
@@ -45,7 +45,7 @@ class Applied:
 class Variance:
     """The variance of x from two leaves: AVG(x), and SUM((x - origin)^2 - shift).
 
-    x lies within ``half`` of ``origin``. The divisor is the number n of rows, with ``sample`` n - 1.
+    x lies within ``half`` of ``origin``. The divisor is n, the row count, or n - 1 with ``sample``.
     """
 
     mean: int
@@ -58,20 +58,23 @@ class Variance:
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """The smallest x with at least ``share`` of the rows at or below it, from a leaf of counts by cell."""
+    """The smallest x with at least ``share`` of the rows at or below it.
+
+    It is computed from a leaf with the counts of bins.
+    """
 
     cells: int
     share: Fraction
 
 
 Statistic: TypeAlias = Variance | Quantile
-"""What has an interval of its own, computed from released vectors instead of intervals of leaves."""
+"""A result whose confidence interval is computed from released vectors, not from that of leaves."""
 Formula: TypeAlias = Leaf | Constant | Combined | Applied | Variance | Quantile
-"""Arithmetic over the leaves of a derived column, and statistics of them."""
+"""Arithmetic on the leaves of a derived column, and statistics of them."""
 
 
 def nodes(formula: Formula) -> Iterator[Formula]:
-    """Return a formula and all that it is computed from."""
+    """Return a formula and all its subformulas."""
     yield formula
     if isinstance(formula, Combined):
         yield from nodes(formula.left)
@@ -81,7 +84,7 @@ def nodes(formula: Formula) -> Iterator[Formula]:
 
 
 def linear(formula: Formula) -> tuple[Fraction, dict[int, Fraction]] | None:
-    """Return a formula as a constant and a factor for each leaf; None when it is no weighted sum.
+    """Return a formula as a constant and a factor for each leaf; None if it is not linear.
 
     Examples
     --------
@@ -132,7 +135,7 @@ def statistics_of(formula: Formula) -> tuple[Statistic, ...]:
 
 
 def settled(formula: Formula, statistics: Sequence[Statistic], first: int) -> Formula:
-    """Return a formula with its statistics as leaves, at the places from ``first`` on."""
+    """Replace the statistics of a formula by leaves, numbered from ``first`` on."""
     if isinstance(formula, Variance | Quantile):
         return Leaf(first + statistics.index(formula))
     if isinstance(formula, Applied):
@@ -144,9 +147,9 @@ def settled(formula: Formula, statistics: Sequence[Statistic], first: int) -> Fo
 
 
 def plain_formula(formula: Formula) -> Any:
-    """Return a formula as plain data: a place, a number as text, or ``[operator, *arguments]``.
+    """Return a formula as plain data: a position, a number as text, or ``[operator, *arguments]``.
 
-    Of a statistic the arguments are its fields.
+    The arguments of a statistic are its fields.
     """
     if isinstance(formula, Leaf):
         return formula.place

@@ -1,7 +1,8 @@
 """From the text of a statement to a ``Query``.
 
-sqlglot reads the text; an allow-list of shapes decides. Whatever is not on the list is refused with
-its place and a hint, on public facts only, before any data is touched. The text itself is never run.
+sqlglot parses the text, and an allow-list of shapes decides what is accepted. Anything else is
+refused with its position and a hint. Refusals depend on public facts only and come before any
+access to data. The text itself is never run.
 """
 
 from __future__ import annotations
@@ -64,14 +65,14 @@ def parse(
     Parameters
     ----------
     text : str
-        At most 20,000 characters; one SELECT over one table, and what is looked up from its rows. A
-        closing ``;`` is fine.
+        At most 20,000 characters; one SELECT over one table and the tables looked up from its rows.
+        A closing ``;`` is allowed.
     tables : mapping of str to Table
-        The catalogue; only declarations are looked at.
+        The catalogue; only declarations are used.
     params : mapping, optional
         Values of the bound parameters ``:name`` (str, int, float or date).
     deciding : bool
-        Whether groups are to be decided upon: COUNT(DISTINCT column) is allowed then.
+        Whether the statement is for a decision, which allows COUNT(DISTINCT column).
     thresholds : collection of str
         Parameters of HAVING that stand for another number in each group.
 
@@ -99,7 +100,7 @@ def parse(
 
 
 class _Statement:
-    """Reads one SELECT."""
+    """Reader of one SELECT."""
 
     conditions: Conditions
     aggregates: Aggregates
@@ -154,7 +155,7 @@ class _Statement:
         )
 
     def where(self, node: Node | None, present: Sequence[Predicate]) -> Predicate:
-        """Return the condition of WHERE, and of the joins that leave out rows without a match."""
+        """Combine the condition of WHERE with those of the joins that drop rows without a match."""
         written = EVERY if node is None else self.conditions.predicate(node.this)
         return simplify(And((*present, written)), self.schema) if present else written
 
@@ -191,7 +192,7 @@ class _Statement:
         return columns
 
     def check_column(self, node: Node, shown: Sequence[Node]) -> None:
-        """Refuse to group by an expression, and by the name that the SELECT list gives something."""
+        """Refuse to group by an expression or by an alias of the SELECT list."""
         if not isinstance(node, exp.Column):
             self.refuse("GROUP BY takes columns, not expressions", _RANGES, node)
         if self.conditions.scope.find(node.name, None):
@@ -297,7 +298,7 @@ class _Statement:
         return self.aggregates.arguments.moderate(Fraction(value), node)
 
     def measured(self, node: Node, aggregates: Sequence[Aggregate]) -> Aggregate:
-        """Return the aggregate that a node of HAVING stands for."""
+        """Return the aggregate that a node of HAVING names or contains."""
         if isinstance(node, exp.Column):
             for aggregate in aggregates:
                 if aggregate.alias.casefold() == node.name.casefold():

@@ -1,4 +1,4 @@
-"""The meaning of one statement: immutable, checked against the schema, without any data in it."""
+"""The meaning of one statement: immutable, checked against the schema, without any data."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from dpnb.sql.values import Value
 
 MAX_CELLS = 10_000
-"""Groups that one statement may make, and cells of groups and values that a quantile may count."""
+"""Limit on the groups of a statement, and on the bins of a quantile in all groups together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
     """True for rows whose normalised value of ``column`` lies in one of the intervals of codes.
 
-    Missing values satisfy it only when ``null`` is true (``IS NULL``).
+    Missing values satisfy it only if ``null`` is true (``IS NULL``).
     """
 
     column: str
@@ -32,7 +32,7 @@ class Within:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns in use."""
+        """The columns that the predicate uses."""
         return frozenset((self.column,))
 
 
@@ -44,43 +44,45 @@ class And:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns in use."""
+        """The columns that the predicate uses."""
         return frozenset[str]().union(*(part.columns for part in self.parts))
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """True when some part is true; ``Or(())`` is never true."""
+    """True when at least one part is true; ``Or(())`` is never true."""
 
     parts: tuple[Predicate, ...]
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns in use."""
+        """The columns that the predicate uses."""
         return frozenset[str]().union(*(part.columns for part in self.parts))
 
 
 Predicate: TypeAlias = Within | And | Or
 """A two-valued predicate in negation normal form.
 
-SQL's three-valued logic keeps exactly the rows where the normal form is true: NOT moves inwards by
-De Morgan's distributions, which hold with NULL, and each atom names the non-missing values that satisfy it.
+SQL's three-valued logic keeps exactly the rows for which the normal form is true: NOT moves inwards
+by De Morgan's laws, which hold with NULL, and each atom names the non-missing values that satisfy
+it.
 """
 
 EVERY = And(())
 NONE = Or(())
 
 Function: TypeAlias = Literal["COUNT", "CELLS", "DISTINCT", "UNITS", "SUM", "AVG"]
-"""DISTINCT stands for COUNT(DISTINCT column), which only decisions take; UNITS counts different ids;
-CELLS counts the rows in each declared cell of a column, of which quantiles are made."""
+"""DISTINCT is COUNT(DISTINCT column), which only decisions accept; UNITS counts different ids;
+CELLS counts the rows in each declared bin of a column, from which quantiles are computed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
     """One aggregate.
 
-    ``value`` is what it aggregates, None for ``COUNT(*)``. ``filter`` is the predicate of FILTER
-    (WHERE ...). ``named`` says whether the statement gives it its alias.
+    ``value`` is its argument, None for ``COUNT(*)``. ``filter`` is the predicate of FILTER (WHERE
+    ...). ``named`` says whether the statement gives its alias.
     """
 
     function: Function
@@ -91,18 +93,18 @@ class Aggregate:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns of ``value``, those in CASE conditions included; not those of ``filter``."""
+        """The columns of ``value``, including CASE conditions but not ``filter``."""
         return frozenset() if self.value is None else self.value.columns
 
     @property
     def argument(self) -> Value:
-        """``value``, of an aggregate that always has one: SUM, AVG, DISTINCT, CELLS."""
+        """The argument of an aggregate that always has one: SUM, AVG, DISTINCT, CELLS."""
         if self.value is None:
             raise TypeError(f"{self.function} of nothing")
         return self.value
 
     def means(self, other: Aggregate) -> bool:
-        """Whether two aggregates are the same but for their names."""
+        """Return whether two aggregates are the same apart from their names."""
         own = (self.function, self.value, self.filter)
         return own == (other.function, other.value, other.filter)
 
@@ -111,8 +113,8 @@ class Aggregate:
 class Derived:
     """One column of the SELECT list that is computed from aggregates.
 
-    ``formula`` names its aggregates by their place in ``leaves``, which are all different; ``place``
-    is the column's own place among the aggregates and derived columns of the statement.
+    ``formula`` refers to its aggregates by their position in ``leaves``, which are all different;
+    ``place`` is the column's position among the aggregates and derived columns of the statement.
     """
 
     formula: Formula
@@ -121,9 +123,10 @@ class Derived:
     place: int
 
     def bases(self) -> tuple[Aggregate, ...]:
-        """Return the aggregates whose own intervals the column rests on.
+        """Return the aggregates whose confidence intervals the column is computed from.
 
-        A variance rests on that of its mean, not of its sum of squares; a quantile on none.
+        A variance uses the confidence interval of its mean, not of its sum of squares; a quantile
+        uses none.
         """
         used: dict[int, None] = {}
         for node in nodes(self.formula):
@@ -134,7 +137,7 @@ class Derived:
         return tuple(self.leaves[place] for place in used)
 
     def statistics(self) -> tuple[tuple[Statistic, tuple[Aggregate, ...]], ...]:
-        """Return the different statistics, with places as in their own aggregates, and these."""
+        """Return each different statistic with its aggregates, to which its positions refer."""
         found: list[tuple[Statistic, tuple[Aggregate, ...]]] = []
         for one in statistics_of(self.formula):
             if isinstance(one, Quantile):
@@ -145,7 +148,7 @@ class Derived:
         return tuple(found)
 
     def weights(self) -> tuple[tuple[Aggregate, Fraction], ...] | None:
-        """Return its aggregates with their weights where it is a weighted sum of them; else None."""
+        """Return the aggregates with their weights if the column is a weighted sum, else None."""
         found = linear(self.formula)
         if found is None:
             return None
@@ -153,13 +156,13 @@ class Derived:
 
     @property
     def claims(self) -> int:
-        """Number of intervals in a group that the column's own rests on."""
+        """Number of confidence intervals per group that the column's own is computed from."""
         return len(self.bases()) + len(statistics_of(self.formula))
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One GROUP BY column and the name under which it is shown."""
+    """One GROUP BY column and its name in the result."""
 
     column: str
     alias: str
@@ -175,7 +178,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """One HAVING condition: an aggregate compared with a number, or with the named number of each group."""
+    """One HAVING condition: an aggregate compared with a number.
+
+    The number is a constant, or a named number that differs between groups.
+    """
 
     aggregate: Aggregate
     operator: str
@@ -184,7 +190,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Junction:
-    """AND, OR or NOT of HAVING conditions."""
+    """HAVING conditions combined by AND, OR or NOT."""
 
     operator: Literal["AND", "OR", "NOT"]
     parts: tuple[Having, ...]
@@ -195,10 +201,10 @@ Having: TypeAlias = Compare | Junction
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One validated statement over one table, with what is public of the table.
+    """One validated statement over one table, with the table's public schema.
 
-    ``aggregates`` and ``derived`` are the columns of the SELECT list. ``order`` and ``limit`` act on released rows and cost nothing; ``having`` is meaning only and
-    is not answered by ``query``.
+    ``aggregates`` and ``derived`` are the columns of the SELECT list. ``order`` and ``limit`` act
+    on released rows and cost nothing. ``query`` does not answer ``having``.
     """
 
     table: str
@@ -213,7 +219,7 @@ class Query:
 
     @property
     def outputs(self) -> tuple[Aggregate | Derived, ...]:
-        """Aggregates and derived columns in the order of the SELECT list."""
+        """Aggregates and derived columns, in the order of the SELECT list."""
         found: list[Aggregate | Derived] = list(self.aggregates)
         for column in self.derived:
             found.insert(column.place, column)
@@ -221,7 +227,7 @@ class Query:
 
     @property
     def claims(self) -> int:
-        """Number of intervals in a group that hold together: of aggregates, and of statistics."""
+        """Number of simultaneous confidence intervals per group, for aggregates and statistics."""
         found = list(self.aggregates)
         statistics: list[tuple[Statistic, tuple[Aggregate, ...]]] = []
         for column in self.derived:
@@ -230,7 +236,7 @@ class Query:
         return len(found) + len(statistics)
 
     def sharers(self, aggregate: Aggregate) -> int:
-        """Return the most intervals that one of an aggregate holds together with, in one column."""
+        """Return the most confidence intervals in one derived column that uses an aggregate."""
         resting = (
             column.claims for column in self.derived if any(map(aggregate.means, column.leaves))
         )
@@ -239,7 +245,7 @@ class Query:
     def finer(self, aggregate: Aggregate) -> Query:
         """Return the query with the groups in which an aggregate is counted.
 
-        For CELLS these are the cells of its column within each group, the cell going round fastest.
+        For CELLS these are the bins of its column within each group, the bin changing fastest.
         """
         if aggregate.function != "CELLS":
             return self
@@ -248,7 +254,7 @@ class Query:
 
     @property
     def measured(self) -> tuple[Aggregate, ...]:
-        """All aggregates that are measured: those shown, then those only in derived columns."""
+        """All measured aggregates: those of the SELECT list, then those of derived columns only."""
         found = list(self.aggregates)
         for column in self.derived:
             found += [

@@ -1,4 +1,4 @@
-"""FROM and JOIN: the table whose rows are measured, and the tables that are looked up from its rows."""
+"""FROM and JOIN: the table whose rows are measured, and the tables looked up from its rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpnb.sql.query import Within
 from dpnb.sql.source import Node, Source, others
 
 Side: TypeAlias = tuple[int, str]
-"""One side of ON: the place of a table in FROM, and the column as written."""
+"""One side of ON: the position of a table in FROM, and the column as written."""
 
 _SHAPE = "Write FROM a JOIN b ON a.x = b.x."
 
@@ -24,9 +24,9 @@ _SHAPE = "Write FROM a JOIN b ON a.x = b.x."
 class Relation:
     """One table of FROM.
 
-    ``names`` may qualify its columns, case-folded; ``shown`` is the one that was written. Without a
-    ``join`` its rows are what is measured, or pairs of them with those of another table, which are
-    the rows of ``paired``.
+    ``names`` can qualify its columns, case-folded; ``shown`` is the name in the statement. The rows
+    of a table without ``join`` are measured. With ``paired`` these are pairs of its rows with rows
+    of another table, and ``paired`` is the table of the pairs.
     """
 
     table: Table
@@ -37,25 +37,25 @@ class Relation:
     paired: Table | None = None
 
     def find(self, name: str) -> str | None:
-        """Return the name by which a column is known to all that follows; None without such a column."""
+        """Return the internal name of a column, or None if there is no such column."""
         found = self.table.schema.find(name)
         if found is None or self.join is not None:
             return None if found is None or self.join is None else self.join.attribute(found)
         return f"{self.table.name}[].{found}" if self.paired else found
 
     def has(self, name: str) -> bool:
-        """Whether a column is declared, or is the one of ids."""
+        """Return whether a column is declared or is the id column."""
         return self.table.schema.find(name) is not None or self.identifies(name)
 
     def identifies(self, name: str) -> bool:
-        """Whether a column is the one of the privacy unit's ids."""
+        """Return whether a column is the id column of the privacy unit."""
         unit = self.table.unit
         return unit is not None and unit.column.casefold() == name.casefold()
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """All tables of FROM, the measured one first; ``merged`` are the columns of USING, case-folded."""
+    """All tables of FROM, the measured one first; ``merged`` are the case-folded USING columns."""
 
     relations: tuple[Relation, ...]
     merged: frozenset[str]
@@ -63,7 +63,7 @@ class Scope:
 
     @property
     def present(self) -> list[Within]:
-        """What is asked of the rows by joins that leave out those without a match."""
+        """The conditions of joins that drop rows without a match."""
         scale = PRESENT.scale
         return [
             Within(relation.join.name, ((scale.low, scale.high),))
@@ -72,13 +72,13 @@ class Scope:
         ]
 
     def of(self, qualifier: str | None) -> list[Relation]:
-        """Return the tables that a qualifier names; all of them without one."""
+        """Return the tables that a qualifier names, or all tables if there is none."""
         if qualifier is None:
             return list(self.relations)
         return [one for one in self.relations if qualifier.casefold() in one.names]
 
     def find(self, name: str, qualifier: str | None) -> list[tuple[Relation, str]]:
-        """Return the columns that a name may mean."""
+        """Return the columns that a name can mean."""
         relations = self.of(qualifier)
         if qualifier is None and name.casefold() in self.merged:
             relations = relations[:1]
@@ -86,7 +86,10 @@ class Scope:
         return [(one, column) for one, column in found if column is not None]
 
     def is_unit(self, name: str, qualifier: str | None) -> bool:
-        """Whether a column holds the ids of the measured table: its own one, or one joined to it by ids."""
+        """Return whether a column holds the ids of the measured table.
+
+        It is the table's own id column, or that of a table joined to it by ids.
+        """
         return any(
             one.identifies(name)
             for one in self.of(qualifier)
@@ -95,16 +98,16 @@ class Scope:
 
 
 def read_from(source: Source, tables: Mapping[str, Table], select: exp.Select) -> Scope:
-    """Return what FROM and JOIN name."""
+    """Read FROM and JOIN."""
     return _From(source, tables).read(select)
 
 
 class _From:
-    """Reads FROM and its joins."""
+    """Reader of FROM and its joins."""
 
     def __init__(self, source: Source, tables: Mapping[str, Table]) -> None:
         self.refuse = source.refuse
-        # tables of pairs have no name of their own
+        # tables of pairs have names that are not identifiers
         self.tables = {name: table for name, table in tables.items() if name.isidentifier()}
         self.merged: set[str] = set()
 
@@ -157,7 +160,7 @@ class _From:
         return Relation(self.tables[name], frozenset(known), shown)
 
     def kind(self, node: Node) -> bool:
-        """Return whether rows without a match are left out; refuse joins of other kinds."""
+        """Return whether the join drops rows without a match; refuse unsupported joins."""
         side, kind, method = (
             str(node.args.get(n) or "").upper() for n in ("side", "kind", "method")
         )
@@ -177,7 +180,7 @@ class _From:
     def joined(
         self, listed: Sequence[Relation], new: Relation, node: Node, *, inner: bool
     ) -> list[Relation]:
-        """Return the tables with one more, the measured one first."""
+        """Add one table to those of FROM, the measured one first."""
         condition = self.using if node.args.get("using") else self.on
         place, column, key = condition(node, listed, new)
         old = listed[place]
@@ -199,7 +202,7 @@ class _From:
                     f"this LEFT JOIN keeps the rows of {old.shown!r}, which is the table that is looked up",
                     f"Write FROM {new.shown} LEFT JOIN {old.shown}, or JOIN.", node.this,
                 )  # fmt: skip
-            # the reason is that of the way round that was meant
+            # if both directions fail, report the error of the one that was probably meant
             meant = old.table.public and old.table.unit is None and not new.table.public
             if isinstance(reverse, Join) or meant:
                 found, old, new = reverse, new, old
@@ -251,7 +254,7 @@ class _From:
         return 0, name, name
 
     def on(self, node: Node, listed: Sequence[Relation], new: Relation) -> tuple[int, str, str]:
-        """Return the place of the table that the new one is joined with, and both columns."""
+        """Return the position of the table that the new one is joined with, and both columns."""
         test = node.args["on"]
         while isinstance(test, exp.Paren):
             test = test.this
@@ -272,7 +275,7 @@ class _From:
         return (*rest[0], own[0])
 
     def side(self, node: Node, relations: Sequence[Relation]) -> Side:
-        """Return which table's column a side of ON is; whether it is declared is looked at later."""
+        """Return the table and column of one side of ON; other code checks that it is declared."""
         if (
             not isinstance(node, exp.Column)
             or not isinstance(node.this, exp.Identifier)

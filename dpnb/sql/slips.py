@@ -1,7 +1,7 @@
-"""Whether a text is SQL at all, and the commonest slips in one that is not.
+"""Check that a text is SQL at all, and explain the commonest mistakes in it.
 
-DuckDB's own parser is asked before anything else: sqlglot, which makes the tree, forgives what DuckDB does
-not, such as WHERE after GROUP BY. Nothing is run, and no data is near.
+DuckDB's own parser comes first: sqlglot, which builds the tree, accepts some things that DuckDB
+does not, such as WHERE after GROUP BY. Nothing is run, and no data is touched.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from typing import Any
 from dpnb.errors import EngineError, closest
 
 CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT")
-"""In the order in which they are written."""
+"""The clauses, in the order in which they are written."""
 ALIKE = 0.75
-"""How much a mistyped word resembles the one that was meant."""
+"""Least similarity of a mistyped word to the intended one."""
 SHAPE = "Write SELECT columns, aggregates FROM table WHERE ... GROUP BY columns."
 _PLACE = re.compile(r'"location":"\[(\d+),(\d+)\]"|"position":"(\d+)"')
 _NEXT = (",", "FROM")
-"""What stands after a name in the SELECT list."""
+"""Tokens that can follow a name in the SELECT list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """Where a text stops being SQL, and what to write: characters ``start`` to ``end``, both included.
+    """Where a text stops being valid SQL, and what to write instead.
 
-    ``start`` is -1 where there is no place.
+    ``start`` and ``end`` are the first and last character of the mistake; ``start`` is -1 if its
+    position is unknown.
     """
 
     start: int
@@ -42,24 +43,24 @@ class Slip:
 def _parser() -> Any:
     import duckdb
 
-    # DuckDB's module complains of connections that outlive it
+    # DuckDB's module complains about connections that outlive it
     atexit.register(_parser.cache_clear)
     return duckdb.connect(":memory:", config={"errors_as_json": True, "threads": 1})
 
 
 def slip(text: str, tokens: Sequence[Any]) -> Slip | None:
-    """Return where DuckDB's parser stops reading a text; None where it reads all of it.
+    """Return where DuckDB's parser stops, or None if it accepts the whole text.
 
     Parameters
     ----------
     text : str
     tokens : sequence of sqlglot.Token
-        Those of the text; parameters ``:name`` are read as ``$name``, which DuckDB knows.
+        Tokens of the text; parameters ``:name`` are read as ``$name``, DuckDB's spelling.
 
     Raises
     ------
     EngineError
-        Where DuckDB cannot read at all, as without memory.
+        If DuckDB cannot parse at all, for example for lack of memory.
     """
     import duckdb
 
@@ -75,7 +76,7 @@ def slip(text: str, tokens: Sequence[Any]) -> Slip | None:
         if found is None:
             return Slip(-1, -1, SHAPE)
         first, length = int(found[1] or found[3]), int(found[2] or 1)
-        # places are counted in bytes
+        # DuckDB counts positions in bytes
         start = len(written.encode()[:first].decode(errors="ignore"))
         return Slip(start, start + max(length, 1) - 1, _advice(tokens, start))
     except (duckdb.Error, MemoryError):
@@ -87,7 +88,7 @@ def slip(text: str, tokens: Sequence[Any]) -> Slip | None:
 
 
 def _advice(tokens: Sequence[Any], start: int) -> str:
-    """Return what to write instead, where the reader stopped at a place."""
+    """Return what to write instead, given where the parser stopped."""
     place = next((i for i, token in enumerate(tokens) if token.end >= start), None)
     if place is None:
         return SHAPE
@@ -121,19 +122,19 @@ def _advice(tokens: Sequence[Any], start: int) -> str:
 
 
 def _clause(token: Any) -> str:
-    """Return the clause that a token begins; "" when it is none."""
+    """Return the clause that a token begins, or "" if it begins none."""
     word = " ".join(token.text.upper().split())
     return word if word in CLAUSES else ""
 
 
 def _in_list(tokens: Sequence[Any]) -> bool:
-    """Return whether tokens end within the brackets of IN."""
+    """Return whether tokens end inside the brackets of IN."""
     opened = next((i for i in reversed(range(len(tokens))) if tokens[i].text in "()"), 0)
     return opened > 0 and tokens[opened].text == "(" and tokens[opened - 1].text.upper() == "IN"
 
 
 def _ends_value(token: Any) -> bool:
-    """Whether a column, a call or a constant may end with a token."""
+    """Return whether a column, a call or a constant can end with a token."""
     return token.text == ")" or (
         (token.text[:1].isalnum() or token.text[:1] == "_") and not _clause(token)
     )

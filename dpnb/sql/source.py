@@ -13,7 +13,7 @@ from dpnb.errors import SqlError, closest, given
 from dpnb.sql.slips import ALIKE, SHAPE, Slip, slip
 
 Node: TypeAlias = Any
-"""A node of sqlglot's tree; its classes are told apart at run time."""
+"""A node of sqlglot's tree; code checks its class at run time."""
 
 MAX_TEXT = 20_000
 MAX_NODES = 2_000
@@ -23,21 +23,21 @@ MAX_DEPTH = 20
 _BRACKETS = {sqlglot.TokenType.L_PAREN: 1, sqlglot.TokenType.R_PAREN: -1}
 _QUOTED = (sqlglot.TokenType.STRING, sqlglot.TokenType.IDENTIFIER)
 _NO_SPACE = re.compile("[\x1c-\x1f\x85\u1680\u2028\u2029]")
-"""What sqlglot takes for a space, and DuckDB for a letter of a name."""
+"""Characters that sqlglot reads as spaces, and DuckDB as letters of a name."""
 
 
 def others(arguments: Mapping[str, Any], *known: str) -> list[str]:
-    """Return the names of the arguments of a node that are set although the shape does not know them."""
+    """Return the names of a node's arguments that are set but not among ``known``."""
     return [name for name, value in arguments.items() if value and name not in known]
 
 
 def _spans(node: Node | None) -> list[dict[str, Any]]:
-    """Return where the parts of a node stand."""
+    """Return the positions of the parts of a node."""
     return [part.meta for part in node.walk() if "start" in part.meta] if node is not None else []
 
 
 class Source:
-    """One text, read by sqlglot and never run."""
+    """One text, parsed by sqlglot and never run."""
 
     def __init__(self, text: str) -> None:
         if not isinstance(text, str):
@@ -55,7 +55,7 @@ class Source:
         self.slip: Slip | None = None
 
     def refuse(self, what: str, hint: str, node: Node | None = None, word: str = "") -> NoReturn:
-        """Raise a SqlError that points at ``node``, or at the first ``word`` where it has no place."""
+        """Raise a SqlError that points at ``node``, or at the first ``word``."""
         spans = _spans(node)
         if not spans or word:
             words = {word.upper()} if word else set()
@@ -71,7 +71,7 @@ class Source:
         raise self.error_at(start, end, what, hint)
 
     def written(self, node: Node) -> str:
-        """Return a node as it was written, without quotes around the whole."""
+        """Return a node as written, without quotes around the whole."""
         spans = _spans(node)
         if not spans:
             return str(node.sql(dialect="duckdb"))
@@ -79,7 +79,7 @@ class Source:
         return self.text[start : max(span["end"] for span in spans) + 1].strip('"')
 
     def error_at(self, start: int, end: int, what: str, hint: str) -> SqlError:
-        """Return a SqlError that points at the characters start..end."""
+        """Return a SqlError that points at the characters start..end, both included."""
         before = self.text[:start]
         shown = self.text[start : end + 1]
         while shown.count("(") > shown.count(")") and end + 1 < len(self.text):
@@ -94,7 +94,7 @@ class Source:
         )
 
     def tree(self) -> exp.Select:
-        """Return the tree of the one SELECT, within limits of size and depth."""
+        """Parse the text as one SELECT within limits of size and depth."""
         if len(self.text) > MAX_TEXT:
             raise SqlError(
                 f"the statement has more than {MAX_TEXT:,} characters", "Make it shorter."
@@ -113,7 +113,7 @@ class Source:
         depth = subscripts = 0
         for token in tokens:
             depth += _BRACKETS.get(token.token_type, 0)
-            # a[1][1]...: reading one takes as long as all before it
+            # parsing each subscript in a[1][1]... takes as long as all before it
             subscripts += token.token_type is sqlglot.TokenType.L_BRACKET
             if max(depth, subscripts) > MAX_DEPTH:
                 raise self.error_at(
@@ -141,10 +141,10 @@ class Source:
             self.check()
             raise self._malformed((error.errors or [{}])[0]) from None
         except sqlglot.errors.TokenError:
-            # the name of a type is read once more, as if it were a statement
+            # sqlglot tokenizes the name of a type again, as if it were a statement
             self.check()
             raise self._malformed({}) from None
-        # a comment after the closing semicolon stands alone
+        # sqlglot makes a comment after the closing semicolon a statement of its own
         statements = [s for s in statements if s is not None and not isinstance(s, exp.Semicolon)]
         if len(statements) > 1:
             self.refuse("only one statement is allowed", "Put each in its own cell.", statements[1])
@@ -156,7 +156,7 @@ class Source:
         return tree
 
     def check(self) -> None:
-        """Refuse a text that has a tree, but that DuckDB would not read."""
+        """Refuse a text that DuckDB's parser rejects although sqlglot built a tree."""
         if self.slip is None:
             return
         what, hint = "this is not valid SQL", self.slip.hint
@@ -165,7 +165,7 @@ class Source:
         raise self.error_at(self.slip.start, self.slip.end, what, hint)
 
     def _check_spaces(self) -> None:
-        """Refuse what only looks like a space, outside of quotes: readers differ on what is said then."""
+        """Refuse characters outside quotes that sqlglot, but not DuckDB, reads as spaces."""
         start = 0
         quoted = [token for token in self.tokens if token.token_type in _QUOTED]
         for end, after in [
@@ -184,7 +184,7 @@ class Source:
             start = after
 
     def _open_quote(self) -> int:
-        """Return where the quote that nothing closes was opened; -1 when all are closed."""
+        """Return the position of the quote that is not closed, or -1 if all are closed."""
         opened, quote = -1, ""
         for place, character in enumerate(self.text):
             if not quote and character in "'\"":

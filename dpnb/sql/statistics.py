@@ -1,7 +1,7 @@
-"""Variances and quantiles of the SELECT list, from their trees.
+"""Variances and quantiles of the SELECT list, read from their trees.
 
-Both are computed from released vectors: a variance from AVG(x) and a sum of squares, a quantile from
-the counts of the declared cells of a column. So there is nothing new to measure or to charge.
+Both are computed from released vectors: a variance from AVG(x) and a sum of squares, a quantile
+from the counts of the declared bins of a column. So there is nothing more to measure or to charge.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpnb.sql.source import Node, others
 from dpnb.sql.values import Arithmetic, Column, Number, Value, bounds_of
 
 Place: TypeAlias = Callable[[Aggregate], int]
-"""Returns the place of an aggregate among the leaves of a formula."""
+"""Function that returns the position of an aggregate among the leaves of a formula."""
 
 _VARIANCES: dict[type, tuple[str, bool, bool]] = {
     exp.VariancePop: ("VAR_POP", False, False),
@@ -30,7 +30,7 @@ _VARIANCES: dict[type, tuple[str, bool, bool]] = {
     exp.StddevSamp: ("STDDEV", True, True),
     exp.StddevPop: ("STDDEV_POP", False, True),
 }
-"""Name, whether the divisor is n - 1, whether it is the square root."""
+"""Name, whether the divisor is n - 1, and whether to take the square root."""
 _QUANTILES = (exp.Median, exp.Quantile, exp.ApproxQuantile, exp.PercentileDisc, exp.PercentileCont)
 _QUANTILE_SHAPE = (
     "Write MEDIAN(x), QUANTILE(x, 0.9) or PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)."
@@ -38,7 +38,7 @@ _QUANTILE_SHAPE = (
 
 
 def is_statistic(node: Node) -> bool:
-    """Whether a node is a variance or a quantile, with FILTER or without."""
+    """Return whether a node is a variance or a quantile, with or without FILTER."""
     inner = node.this if isinstance(node, exp.Filter) else node
     if isinstance(inner, exp.WithinGroup):
         inner = inner.this
@@ -57,7 +57,7 @@ class Asked:
 
 
 class Statistics:
-    """Reads variances and quantiles of one statement, whose groups are made of ``grouped``."""
+    """Reader of a statement's variances and quantiles; ``grouped`` are its GROUP BY columns."""
 
     def __init__(self, arguments: Arguments, grouped: Sequence[str] = ()) -> None:
         self.arguments = arguments
@@ -66,12 +66,12 @@ class Statistics:
         self.grouped = tuple(grouped)
 
     def name(self, node: Node) -> tuple[str, Value | None]:
-        """Return the function of a statistic and what it is of, for its default name."""
+        """Return the function and the argument of a statistic, for its default name."""
         asked = self._asked(node.this if isinstance(node, exp.Filter) else node)
         return asked.name, self._value(asked)
 
     def formula(self, node: Node, place: Place) -> Formula:
-        """Return the meaning of a statistic; its aggregates get their places from ``place``."""
+        """Read a statistic; ``place`` gives the positions of its aggregates."""
         condition: Predicate = EVERY
         inner = node
         if isinstance(node, exp.Filter):
@@ -145,7 +145,7 @@ class Statistics:
         return self._candidates(asked)
 
     def _candidates(self, asked: Asked) -> Column:
-        """Return the column of a quantile, checked to have declared cells, not too many of them."""
+        """Return the column of a quantile; check that it has declared bins, but not too many."""
         node = asked.argument
         while isinstance(node, exp.Paren):
             node = node.this
@@ -186,14 +186,14 @@ class Statistics:
         return Column(name)
 
     def _variance(self, asked: Asked, value: Value, condition: Predicate, place: Place) -> Variance:
-        """Return a variance over AVG(x) and SUM((x - origin)^2 - shift).
+        """Return a variance from AVG(x) and SUM((x - origin)^2 - shift).
 
-        With the middle of the bounds as origin and H half their width, squares lie in [0, H^2], and
-        with H^2 / 2 taken off each the sum has sensitivity H^2 / 2, a quarter or less of that of
-        SUM(x * x) (docs/methods/estimation.md, theorem 12).
+        The origin is the middle of the bounds and H is half their width, so squares lie in [0,
+        H^2]. Subtracting H^2 / 2 from each gives the sum sensitivity H^2 / 2, at most a quarter of
+        that of SUM(x * x) (docs/methods/estimation.md, theorem 12).
         """
         bounds = bounds_of(value, self.schema)
-        # numbers that floats hold, so that engines compute with the very same
+        # floats hold these numbers exactly, so every engine computes with the same ones
         origin = Fraction(float((bounds.low + bounds.high) / 2))
         half = max(bounds.high - origin, origin - bounds.low)
         # a float holds it: values are within 1e150

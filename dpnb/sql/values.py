@@ -1,6 +1,6 @@
-"""What stands inside an aggregate: arithmetic and CASE over the columns of one row.
+"""The argument of an aggregate: arithmetic and CASE on the columns of one row.
 
-A missing value anywhere in an operation makes its result missing, as in SQL.
+The result of an operation is missing if any operand is, as in SQL.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Column:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns in use."""
+        """The columns that the value uses."""
         return frozenset((self.name,))
 
 
@@ -39,7 +39,7 @@ class Number:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns in use: none."""
+        """The columns that the value uses: none."""
         return frozenset()
 
 
@@ -53,13 +53,13 @@ class Arithmetic:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns in use."""
+        """The columns that the value uses."""
         return self.left.columns | self.right.columns
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The value of the first branch whose condition is true; ``default`` where none is.
+    """The value of the first branch whose condition is true, or ``default`` if none is.
 
     None stands for a missing value.
     """
@@ -69,7 +69,7 @@ class Case:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns in use, those in conditions included."""
+        """The columns that the value uses, including those in conditions."""
         used = frozenset() if self.default is None else self.default.columns
         for condition, value in self.branches:
             used |= condition.columns | (frozenset() if value is None else value.columns)
@@ -77,14 +77,14 @@ class Case:
 
 
 Value: TypeAlias = Column | Number | Arithmetic | Case
-"""A number for each row, or a missing one. A bare column may also be a category or a date."""
+"""A number, or a missing value, for each row. A bare column can also be a category or a date."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Between which numbers a value lies for every possible row.
+    """Lower and upper bound of a value over all possible rows.
 
-    ``integral`` is true when the value and all that it is computed from are whole numbers within
+    ``integral`` is true if the value and everything it is computed from are whole numbers within
     +-2**53, so that 64-bit integers and floats hold each of them exactly.
     """
 
@@ -94,15 +94,16 @@ class Bounds:
 
 
 def bounds_of(value: Value, schema: Schema) -> Bounds:
-    """Return the bounds that follow from the declared ones by interval arithmetic.
+    """Derive the bounds of a value from the declared ones by interval arithmetic.
 
-    They hold for the exact value of the expression and are attained when each column occurs once, or
-    in squares; elsewhere a column that occurs twice may make them wider than needed. Public facts only.
+    They hold for the exact value of the expression. They are attained if each column occurs once,
+    or in squares; a column that occurs twice elsewhere can make them wider than needed. They depend
+    on public facts only.
 
     Raises
     ------
     TypeError
-        When a column without numeric bounds is computed with.
+        If the expression computes with a column that has no numeric bounds.
     """
     parts = [bounds_of(part, schema) for part in _parts(value)]
     low, high, integral = _image(value, parts, schema)
@@ -111,7 +112,7 @@ def bounds_of(value: Value, schema: Schema) -> Bounds:
 
 
 def subvalues(value: Value) -> Iterator[Value]:
-    """Return a value and all that it is computed from, conditions left out."""
+    """Return a value and everything it is computed from, except conditions."""
     yield value
     for part in _parts(value):
         yield from subvalues(part)

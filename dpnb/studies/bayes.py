@@ -1,4 +1,4 @@
-"""The approximations of a noise distribution that the paper uses, for study beside the exact one.
+"""The paper's approximations of a noise distribution, to study beside the exact one.
 
 Xiao and Xiong, section 4.2: convolution of mass vectors ("PC") and Monte Carlo ("MC"), each in a
 corrected form and as printed (docs/methods/bayes.md, bound 18), and the normal approximation.
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 Mode: TypeAlias = Literal["corrected", "paper"]
 GAMMA = 0.01
-"""Probability that the grid method may lose (Xiao and Xiong, section 4.2.2)."""
+"""Probability that the grid method may cut off (Xiao and Xiong, section 4.2.2)."""
 MOST_KURTOSIS = 0.01
-"""Up to here the normal approximation misses less than 0.0002 too often at 95 and 99 %."""
+"""Up to this excess kurtosis, normal intervals at 95 and 99 % lack less than 0.0002 of coverage."""
 _NORMAL = NormalDist()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Masses:
-    """A probability mass vector on cells of one width, the middle one centred at 0.
+    """A vector of probability masses on bins of equal width, the middle one centred at 0.
 
     Attributes
     ----------
     masses : float64 array, shape (n,), n odd
     step : float
-        Width of a cell, in units of the query.
+        Width of a bin, in units of the query.
     """
 
     masses: Floats
@@ -49,23 +49,23 @@ class Masses:
         return 1 - float(self.masses.sum())
 
     def margin_of_error(self, alpha: float, mode: Mode = "corrected") -> float:
-        """Return the margin of error at which the masses around 0 reach 1 - ``alpha`` (Algorithm 3).
+        """Return the margin of error within which the masses reach 1 - ``alpha`` (Algorithm 3).
 
-        ``paper`` returns k cells for the mass of k + 1/2, so its intervals are short by half a cell
-        on either side (docs/methods/bayes.md, error 4): one Laplace of scale 0.5 is covered by .865
-        instead of .95, and one of 0.05 by 0.
+        ``paper`` returns k bins for the mass of k + 1/2, so its confidence intervals are half a bin
+        too short on either side (docs/methods/bayes.md, error 4): they cover one Laplace of scale
+        0.5 with probability .865 instead of .95, and one of scale 0.05 with probability 0.
 
         Raises
         ------
         RequestError
-            If the grid ends first, where the printed algorithm would never end.
+            If the grid ends first; the printed algorithm would then never end.
         """
         import numpy as np
 
         centre = len(self.masses) // 2
         sides = self.masses[centre + 1 :] + self.masses[centre - 1 :: -1][:centre]
         within = np.concatenate(([self.masses[centre]], self.masses[centre] + np.cumsum(sides)))
-        # rounding of a full sum must not count as lost mass
+        # a rounding error of the full sum must not count as lost mass
         enough = np.flatnonzero(within >= (1 - alpha) * (1 - 1e-12))
         if not len(enough):
             raise RequestError(
@@ -78,11 +78,11 @@ class Masses:
 def lengths(
     scales: Sequence[float], *, gamma: float = GAMMA, step: float = 1.0, mode: Mode = "corrected"
 ) -> list[int]:
-    """Return the odd number of cells for each Laplace term (Xiao and Xiong, Algorithm 2).
+    """Return the odd number of bins for each Laplace term (Xiao and Xiong, Algorithm 2).
 
-    ``corrected`` is 2 ceil(c ln(m / gamma) / step) + 1, which loses at most gamma / m for each term
-    (Lemma 4.15); ``paper`` is the printed ceil(c ln(m / gamma) / step) + 1, made odd, half as long
-    as that lemma needs (docs/methods/bayes.md, error 2).
+    ``corrected`` is 2 ceil(c ln(m / gamma) / step) + 1, which cuts off at most gamma / m of each
+    term (Lemma 4.15). ``paper`` is the printed ceil(c ln(m / gamma) / step) + 1, made odd: half as
+    long as that lemma needs (docs/methods/bayes.md, error 2).
     """
     reaches = [math.ceil(c * math.log(len(scales) / gamma) / step) for c in scales]
     if mode == "corrected":
@@ -104,12 +104,12 @@ def grid(
     scales : sequence of float, shape (m,)
         c_k = |A_k| S_k / alpha_k > 0, in units of the query.
     gamma : float
-        Probability that may be lost, 0 < gamma < 1.
+        Probability that may be cut off, 0 < gamma < 1.
     step : float, optional
-        Width of a cell; sd / 200 when left out, and always 1 in the paper, whose grid distorts terms
+        Width of a bin; by default sd / 200. It is always 1 in the paper, whose grid distorts terms
         that are not much wider (docs/methods/bayes.md, error 3).
     mode : {'corrected', 'paper'}
-        Which :func:`lengths`; ``paper`` also makes the step 1.
+        Mode of :func:`lengths`; ``paper`` also sets the step to 1.
     """
     import numpy as np
     from scipy.signal import convolve
@@ -127,12 +127,12 @@ def grid(
 
 
 def exact_cells(distribution: Mixture, count: int, step: float = 1.0) -> Masses:
-    """Return the exact masses of ``distribution`` on ``count`` cells; ``count`` is odd."""
+    """Return the exact masses of ``distribution`` on ``count`` bins; ``count`` is odd."""
     return Masses(_cells(distribution, count, step), step)
 
 
 def _cells(distribution: Mixture, count: int, step: float) -> Floats:
-    """Return F(right edge) - F(left edge) for each cell, edges at odd halves of the step."""
+    """Return F(right edge) - F(left edge) for each bin, with edges at odd halves of the step."""
     import numpy as np
 
     edges: Floats = (np.arange(count + 1, dtype=np.float64) - count / 2) * step
@@ -141,7 +141,7 @@ def _cells(distribution: Mixture, count: int, step: float) -> Floats:
 
 
 def draws(distribution: Mixture, count: int, seed: int) -> Floats:
-    """Return ``count`` simulated values of the noise, shape (count,); no real noise is made of them."""
+    """Return ``count`` simulated values of the noise, shape (count,); never use them as noise."""
     import numpy as np
     from numpy.random import default_rng
 
@@ -157,7 +157,7 @@ def monte_carlo_margin_of_error(
 ) -> float:
     """Return the quantile of |X| at 1 - ``alpha`` over ``count`` draws ("MC", corrected).
 
-    Uses the symmetry and rounds nothing. The quantile's level is right to
+    It uses the symmetry and does not round. The probability of the quantile is accurate to
     :func:`kolmogorov_bound`; the lattice margin is added.
     """
     import numpy as np
@@ -169,7 +169,7 @@ def monte_carlo_margin_of_error(
 
 
 def kolmogorov_bound(count: int, failure: float) -> float:
-    """Return a bound of the distance of an empirical distribution function to the exact one.
+    """Return a bound on the distance between an empirical distribution function and the exact one.
 
     It holds except with probability ``failure``: sqrt(ln(2 / failure) / (2 count)), by Dvoretzky,
     Kiefer and Wolfowitz.
@@ -178,7 +178,7 @@ def kolmogorov_bound(count: int, failure: float) -> float:
 
 
 def histogram(sample: Floats, step: float = 1.0) -> Masses:
-    """Return the shares of ``sample`` in cells of width ``step``, as the paper's "MC" has them."""
+    """Return the shares of ``sample`` in bins of width ``step``, as in the paper's "MC"."""
     import numpy as np
 
     places = np.rint(sample / step).astype(np.int64)
@@ -188,7 +188,7 @@ def histogram(sample: Floats, step: float = 1.0) -> Masses:
 
 
 def error(found: Masses, expected: Masses) -> float:
-    """Return sum (u_i - E u_i)^2 over the cells of both grids, which share their step."""
+    """Return sum (u_i - E u_i)^2 over the bins of both grids, which have the same step."""
     import numpy as np
 
     length = max(len(found.masses), len(expected.masses))
@@ -202,8 +202,8 @@ def normal_margin_of_error(distribution: Mixture, alpha: float) -> float:
     Raises
     ------
     RequestError
-        If the excess kurtosis is above :data:`MOST_KURTOSIS`: the share of misses at 95 % grows by
-        about 0.008 for each unit of it, and at 99 % by 0.0113.
+        If the excess kurtosis is above :data:`MOST_KURTOSIS`. For each unit of it, the coverage
+        falls by about 0.008 at 95 % and by 0.0113 at 99 %.
     """
     if distribution.kurtosis > MOST_KURTOSIS:
         raise RequestError(

@@ -1,7 +1,7 @@
-"""What a study mode is given, and what it found: conditions with the exact values of a public table.
+"""Input and result of a study mode: conditions with the exact values of a public table.
 
-Everything is turned into margins first, sign times (aggregate minus threshold), so that every condition
-reads "margin above 0" and protects what it calls true (docs/methods/probe.md, definition 1).
+All values become margins first, sign times (aggregate minus threshold). Every condition then reads
+"margin above 0" and protects what it calls true (docs/methods/probe.md, definition 1).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ Status: TypeAlias = Literal[
     "OK", "ALPHA_NOT_MET", "DENIED_PLAN", "DENIED_AFTER_PHASE1", "DENIED_AFTER_PHASE2"
 ]
 MOST = 5.0
-"""The most epsilon of the published runs."""
+"""The largest epsilon of the published runs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """What is decided, with the exact values of a public table.
+    """A condition to decide, with the exact values of a public table.
 
     Attributes
     ----------
     condition : Condition
-        Of n conditions.
+        A Boolean function of n conditions.
     lines : tuple of int, shape (n,)
         The aggregate that each condition reads.
     sensitivities : tuple of float, shape (aggregates,)
@@ -43,10 +43,10 @@ class Case:
     beta, alpha : float
         Bounds on false negatives and on false positives.
     most : float
-        The most that may be spent: epsilon, or rho with Gaussian noise.
+        Most that may be spent: epsilon, or rho with Gaussian noise.
     ordered : bool
-        Whether parts of an AND are run by rising public cost, so that skipping the rest of one that is
-        empty saves most; else as written.
+        Whether the parts of an AND or OR run in order of rising public cost, so that skipping the
+        rest of an empty AND saves most; else as written.
     """
 
     condition: Condition
@@ -62,7 +62,7 @@ class Case:
 
     @property
     def bars(self) -> tuple[Bar, ...]:
-        """What is apportioned."""
+        """The conditions to apportion."""
         return tuple(
             Bar(line, self.sensitivities[line], u)
             for line, u in zip(self.lines, self.us, strict=True)
@@ -70,7 +70,7 @@ class Case:
 
     @property
     def groups(self) -> int:
-        """How many groups there are."""
+        """Number of groups."""
         return int(self.limits.shape[1])
 
     @property
@@ -92,7 +92,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One charge: the condition (or aggregate, for ``gradual``), epsilon, u, share and phase or step."""
+    """One charge: condition (for ``gradual``, aggregate), epsilon, u, share, and phase or step."""
 
     place: int
     epsilon: float
@@ -103,7 +103,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Studied:
-    """What a run found and spent.
+    """Result and spending of a run.
 
     Attributes
     ----------
@@ -113,16 +113,16 @@ class Studied:
         all modes but ``gradual`` (docs/methods/probe.md, error 1), and no claim at all for 'naive',
         'ppwlm' and 'ddpwlm'.
     chosen : bool array, shape (groups,)
-        What was found up to a denial, nothing after DENIED_PLAN.
+        The selected groups, up to a denial; none after DENIED_PLAN.
     epsilon : float
         Spent in this run (ex post), denied or not; rho with Gaussian noise.
     epsilons : array, shape (groups,)
         The part of it that a row of each group may have lost.
     rows : tuple of Row
     f_est, r_est : tuple of float or None
-        By condition, the last estimates of false positives and of negatives; nan for those not run.
+        Last estimates of false positives and of negatives, by condition; nan for those not run.
     false, missed : float or None
-        Certified shares, of ``gradual`` alone.
+        Certified shares of false positives and false negatives, only for ``gradual``.
     unknown : int
         Groups that the certificate leaves in doubt.
     """
@@ -141,13 +141,13 @@ class Studied:
 
 
 def rates(chosen: Bools, truth: Bools) -> tuple[float, float]:
-    """Return the measured shares of false negatives and of false positives, |FN|/|P| and |FP|/|N|; 0 for 0/0."""
+    """Return the shares of false negatives and positives, |FN|/|P| and |FP|/|N|; 0 for 0/0."""
     positive, negative = int(truth.sum()), int((~truth).sum())
     missed, false = int((truth & ~chosen).sum()), int((chosen & ~truth).sum())
     return missed / max(positive, 1), false / max(negative, 1)
 
 
 def denied(case: Case, mode: str) -> Studied:
-    """Return what comes of a plan that costs more than may be spent: nothing is run."""
+    """Return the result of a plan that costs more than may be spent: nothing runs."""
     groups = case.groups
     return Studied(mode, "DENIED_PLAN", np.zeros(groups, dtype=bool), 0.0, np.zeros(groups), ())

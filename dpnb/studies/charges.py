@@ -1,7 +1,7 @@
-"""What conditions are charged: their shares of the bound on false negatives, levels, and a meter that denies.
+"""Charges of conditions: shares of the bound on false negatives, levels, and a meter that denies.
 
-The shares are the published ones; those that cost least are in :mod:`dpnb.decide.apportion`. Once an AND
-is empty, the rest of it is neither run nor charged.
+The shares are the published ones; the cheapest ones are in :mod:`dpnb.decide.apportion`. Once an
+AND is empty, the rest of it is neither run nor charged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def level_of(share: float, sensitivity: float, u: float) -> float:
 
 
 def equal_shares(condition: Condition, bound: float) -> tuple[float, ...]:
-    """Return bound / L for each condition, with L the leaves as written (algorithm 19)."""
+    """Return bound / L for each condition, where L counts the leaves as written (algorithm 19)."""
     return (bound / len(condition.leaves),) * len(condition.atoms)
 
 
@@ -30,22 +30,22 @@ def written_shares(
 ) -> tuple[float, ...]:
     """Return the published shares, bound w_i / sum o_y w_y (Eq. 21 made readable, algorithm 19).
 
-    ``weights`` are sensitivity / u, and o_y is how often condition y is written.
+    ``weights`` are sensitivity / u, and o_y is how often condition y occurs.
     """
     whole = sum(weights[leaf] for leaf in condition.leaves)
     return tuple(bound * weight / whole for weight in weights)
 
 
 SPLIT = 0.5
-"""Share of the bound on false negatives that phase one gets."""
+"""Share of the bound on false negatives for phase one."""
 
 
 def first_shares(
     mode: str, condition: Condition, weights: Sequence[float], bound: float
 ) -> tuple[float, ...]:
-    """Return what a published method first gives each condition of the bound.
+    """Return the first share of the bound for each condition, by a published method.
 
-    Methods in two phases keep the rest for phase two; 'probe-ent' gives what is left over to the
+    Two-phase methods keep the rest for phase two; 'probe-ent' passes what a condition leaves to the
     conditions that follow.
     """
     match mode:
@@ -62,11 +62,11 @@ def first_shares(
 
 
 class DeniedError(Exception):
-    """A charge would pass what may be spent."""
+    """A charge would exceed what may be spent."""
 
 
 class Meter:
-    """What a run has spent, in all and by group; ``rows`` are its charges."""
+    """Spending of a run, in total and by group; ``rows`` are its charges."""
 
     def __init__(self, case: Case) -> None:
         self.most = case.most
@@ -75,7 +75,7 @@ class Meter:
         self.rows: list[Row] = []
 
     def charge(self, row: Row, where: Bools | None = None) -> None:
-        """Charge before noise is drawn; ``where`` are the groups it is drawn for."""
+        """Charge before noise is drawn for the groups ``where``, or for all."""
         if self.spent + row.epsilon > self.most:
             raise DeniedError
         self.spent += row.epsilon
@@ -84,7 +84,7 @@ class Meter:
 
 
 def traverse(case: Case, leaf: Callable[[int], Bools], costs: Sequence[float]) -> Bools:
-    """Return the groups that a condition selects; once an AND is empty, the rest is not run.
+    """Return the groups that a condition selects; the rest of an empty AND does not run.
 
     Algorithm 19 of docs/methods/probe.md.
     """

@@ -1,7 +1,7 @@
-"""The certified method on public data: steps that are fixed beforehand, and a stop by certificate.
+"""The certified method on public data: steps that are fixed in advance, and a stop by certificate.
 
-Algorithm 8 of docs/methods/probe.md with simulated noise, to be compared with the published
-methods. Its steps and its rule of giving up are those of :mod:`dpnb.decide.progressive`, which
+Algorithm 8 of docs/methods/probe.md with simulated noise, for comparison with the published
+methods. It takes its steps and its rule for giving up from :mod:`dpnb.decide.progressive`, which
 serves private data.
 """
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ladder:
-    """The steps of a certified decision, fixed beforehand.
+    """The steps of a certified decision, fixed in advance.
 
     Attributes
     ----------
     privacy : {'pure', 'zcdp'}
         Laplace or Gaussian noise.
     betas : tuple of float, shape (n,)
-        What one step may miss, by condition.
+        Share of the bound on false negatives for one step, by condition.
     levels : array, shape (steps, aggregates)
         Epsilons or rhos.
     us : array, shape (steps, n)
     reach : array, shape (steps, aggregates)
-        Margin of errors of the certificate's intervals.
+        Margins of error of the certificate's confidence intervals.
     """
 
     privacy: PrivacyDefinition
@@ -79,14 +79,15 @@ def _reach(
 def gradual(case: Case, made: Ladder, rng: Generator, *, give_up: bool = True) -> Studied:
     """Decide step by step until the certificate reaches alpha.
 
-    Laplace noise is a path of gradual release, which costs its last level; Gaussian increments of rho are
-    merged, which costs their sum, the level reached. Status 'OK' is certified; 'ALPHA_NOT_MET' means
-    the answer of the last step that fits, or after which further ones seemed hopeless.
+    Laplace noise is a path of gradual release, which costs its last level. Gaussian increments of
+    rho are merged, which costs their sum, the level reached. Status 'OK' is certified;
+    'ALPHA_NOT_MET' means the answer of the last affordable step, or of the step after which more
+    seemed hopeless.
 
     Parameters
     ----------
     give_up : bool
-        Whether to stop where even the last step is not expected to certify alpha.
+        Whether to stop if even the last step is not expected to certify alpha.
     """
     condition, lines = case.condition, case.lines
     refined = finer if made.privacy.noise == "laplace" else merged

@@ -1,7 +1,8 @@
-"""Decisions in one phase or in two: ProBE, and the single threshold shift it is compared with.
+"""Decisions in one or two phases: ProBE, and the single threshold shift that it is compared with.
 
-Each condition is measured once, with its threshold moved by u. ProBE then estimates the false positives of
-each one, and measures those with too many once more in the groups that are undecided, with a smaller u.
+Each condition is measured once, with its threshold moved by u. ProBE then estimates the false
+positives of each condition. Conditions with too many are measured once more, in the undecided
+groups and with a smaller u.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class _Pass:
-    """Conditions as they were run, each at most once for a phase: threshold shifts (theorem 4)."""
+    """A run of the conditions, each at most once per phase, by threshold shifts (theorem 4)."""
 
     def __init__(self, case: Case, betas: Sequence[float], rng: Generator) -> None:
         self.case = case
@@ -49,7 +50,7 @@ class _Pass:
         return level_of(self.betas[i], self.sensitivity(i), self.us[i])
 
     def measure(self, i: int, where: Bools | None = None) -> None:
-        """Charge and draw one condition's noisy margins, in some groups or in all."""
+        """Charge and draw one condition's noisy margins, in the groups ``where`` or in all."""
         epsilon = self.price(i)
         self.meter.charge(Row(i, epsilon, self.us[i], self.betas[i], self.phase), where)
         drawn = self.margins[i] + self.rng.laplace(
@@ -75,12 +76,12 @@ class _Pass:
 
 
 def naive(case: Case, rng: Generator) -> Studied:
-    """Run each condition once at an equal share; false positives are not looked at (algorithm 19)."""
+    """Run each condition once with an equal share, regardless of false positives (algorithm 19)."""
     return one_phase(case, first_shares("naive", case.condition, case.weights, case.beta), rng)
 
 
 def one_phase(case: Case, betas: Sequence[float], rng: Generator) -> Studied:
-    """Run each condition once at a share of its own; false positives are not looked at.
+    """Run each condition once with its own share, regardless of false positives.
 
     Algorithm 19 of docs/methods/probe.md.
     """
@@ -95,8 +96,8 @@ def false_positives(noisy: Floats, u: float, beta: float, selected: Bools) -> tu
 
     Algorithm 20 of docs/methods/probe.md.
 
-    Printed as bounds, which they are not: groups just below the threshold lie above it half of
-    the time (docs/methods/probe.md, error 1).
+    The paper calls them bounds, but they are not: groups just below the threshold lie above it half
+    of the time (docs/methods/probe.md, error 1).
 
     Parameters
     ----------
@@ -111,11 +112,9 @@ def false_positives(noisy: Floats, u: float, beta: float, selected: Bools) -> tu
 
 
 def smaller_region(noisy: Floats, u: float, selected: Bools, surplus: float) -> float | None:
-    """Return the largest u that drops ``surplus`` of the selected groups below the threshold.
+    """Return the largest u that drops ``surplus`` of the selected groups; None if there is none.
 
     Algorithm 20 of docs/methods/probe.md.
-
-    None when there is none.
     """
     between = np.sort(noisy[(noisy > -u) & (noisy <= 0) & selected])
     drop = math.ceil(surplus)
@@ -130,14 +129,15 @@ def two_phases(case: Case, rng: Generator, mode: Mode = "probe") -> Studied:
 
     Algorithm 20 of docs/methods/probe.md.
 
-    Phase two draws fresh noise for the undecided groups of the conditions with too many; with
-    refined noise false negatives would pass their bound (docs/methods/probe.md, error 7).
+    Phase two draws fresh noise for the undecided groups of conditions with too many false
+    positives. With refined noise, false negatives would exceed their bound (docs/methods/probe.md,
+    error 7).
 
     Parameters
     ----------
     mode : {'probe', 'probe-naive', 'paper'}
-        'probe-naive' gives equal shares. 'paper' checks each charge of phase two alone, so that a
-        denial may come after some of them, and takes the parts of an AND as they are written.
+        'probe-naive' gives equal shares. 'paper' checks each charge of phase two separately, so a
+        denial may come after some of them, and takes the parts of an AND as written.
     """
     if mode == "paper":
         case = replace(case, ordered=False)

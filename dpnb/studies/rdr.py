@@ -1,8 +1,8 @@
-"""Disclosure risk as published, for public tables only: nothing here keeps a promise of privacy.
+"""Disclosure risk as published, for public tables only: nothing here is differentially private.
 
-Zhu and Castro Fernandez, Within-Dataset Disclosure Risk for Differential Privacy (arXiv 2310.13104),
-to the letter; what is wrong with it is in docs/methods/rdr.md. Curators must refuse it on other
-tables.
+Zhu and Castro Fernandez, Within-Dataset Disclosure Risk for Differential Privacy
+(arXiv 2310.13104), to the letter; docs/methods/rdr.md lists its errors. Curators must refuse it on
+other tables.
 """
 
 from __future__ import annotations
@@ -32,14 +32,13 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 CANDIDATES = tuple(float(level) for level in preferences.CANDIDATES)
 """The 37 epsilons of the paper's experiments: 10, ..., 1, 0.9, ..., 0.001."""
-"""Of the budget of a sparse vector, for its threshold: 1 : 2^(2/3) (section 5.1)."""
 LATTICE = 2.0**20
-"""Steps of the lattice of noise in one scale."""
+"""Lattice units per noise scale."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PaperRelease:
-    """What Algorithms 1 and 3 put out: an epsilon chosen from the data, a noisy value per group."""
+    """Output of Algorithms 1 and 3: an epsilon chosen from the data, a noisy value per group."""
 
     epsilon: float
     values: tuple[float, ...]
@@ -51,21 +50,21 @@ class PaperRelease:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PaperProfile:
-    """How much single rows change one answer, and what follows from it at any epsilon.
+    """How much single rows change one answer, and what follows at any epsilon.
 
     Attributes
     ----------
     mechanism : {'laplace', 'gaussian'}
     distances : float64 array, shape (u,)
-        Per-instance sensitivities, all different, ascending; unit of the answer.
+        Distinct per-instance sensitivities, ascending, in the unit of the answer.
     counts : int64 array, shape (u,)
-        Rows with each distance.
+        Number of rows with each distance.
     sensitivity : float
         Delta as in the authors' code (docs/methods/rdr.md, E8 and E9).
     k : int
-        Rows of the answer.
-    values : tuple of float
-        The exact answer, one number for each of them.
+        Number of values of the answer, one per group.
+    values : tuple of float, shape (k,)
+        The exact answer.
 
     Examples
     --------
@@ -83,7 +82,7 @@ class PaperProfile:
 
     @property
     def n(self) -> int:
-        """Rows of the table, those that the statement leaves out included."""
+        """Number of rows of the table, including those that the statement filters out."""
         return int(self.counts.sum())
 
     @property
@@ -92,7 +91,10 @@ class PaperProfile:
         return self.n**-2.0 if self.mechanism == "gaussian" else 0.0
 
     def scale(self, epsilon: float) -> float:
-        """Return b = Delta/eps, or sigma = Delta sqrt(2 ln(1.25/delta))/eps (Definitions 3.3, 3.4)."""
+        """Return b = Delta/eps, or sigma = Delta sqrt(2 ln(1.25/delta))/eps.
+
+        Definitions 3.3 and 3.4.
+        """
         if not epsilon > 0:
             raise RequestError("epsilon must be above 0", "Give a number above 0.")
         scale = self.sensitivity / epsilon
@@ -109,7 +111,7 @@ class PaperProfile:
         return np.hypot(distances, math.sqrt(self.k) * scale)
 
     def ratio(self, epsilon: float) -> float:
-        """Return the smallest over the largest RDR; 1 when all are 0 (docs/methods/rdr.md, E13)."""
+        """Return the smallest over the largest RDR; 1 if all are 0 (docs/methods/rdr.md, E13)."""
         low, high = self._rdr(self.distances[[0, -1]], epsilon)
         return float(low / high) if high > 0 else 1.0
 
@@ -134,10 +136,10 @@ class PaperProfile:
         candidates: Sequence[float] = CANDIDATES,
         selection: float = 1.0,
     ) -> PaperRelease | None:
-        """Choose the largest epsilon whose variance seems at most ``tau``; release, or None.
+        """Release at the largest epsilon whose variance seems at most ``tau``; None if none does.
 
-        A sparse vector (Algorithms 2 and 3): ``selection`` is what it is said
-        to cost. It takes the sensitivity to be 1/n, which is wrong (docs/methods/rdr.md, E2).
+        A sparse vector (Algorithms 2 and 3), which the paper says costs ``selection``. It assumes a
+        sensitivity of 1/n, which is wrong (docs/methods/rdr.md, E2).
         """
         spread = 1 / self.n / selection
         threshold = -tau + _drawn(noise, "laplace")[0] * spread / FIRST
@@ -148,7 +150,7 @@ class PaperProfile:
         return None
 
     def release(self, noise: Noise, epsilon: float) -> PaperRelease:
-        """Return the answer with noise for ``epsilon``."""
+        """Release the answer with noise for ``epsilon``."""
         drawn = _drawn(noise, self.mechanism, len(self.values)) * self.scale(epsilon)
         return PaperRelease(epsilon, tuple((np.asarray(self.values) + drawn).tolist()))
 
@@ -168,7 +170,7 @@ def _drawn(noise: Noise, mechanism: Mechanism, count: int = 1) -> Floats:
 def measure(query: Query, version: int, engine: Engine, mechanism: Mechanism) -> PaperProfile:
     """Return the paper's profile of a statement.
 
-    A row's distance is the change of the answer when the row goes, in closed form.
+    A row's distance is the change of the answer if the row is removed, in closed form.
     As in the authors' code, an average that becomes NULL counts as no change, a group that vanishes
     as 0, and Delta comes from the data: the column's range for SUM, range/n for AVG.
 
@@ -176,16 +178,15 @@ def measure(query: Query, version: int, engine: Engine, mechanism: Mechanism) ->
     ----------
     query : Query
         One COUNT, SUM or AVG, with or without GROUP BY; undeclared groups do not exist.
-    schema : Schema
     version : int
-        Of the data.
+        Version of the table.
     engine : Engine
     mechanism : {'laplace', 'gaussian'}
 
     Raises
     ------
     RequestError
-        When the statement is another one, or the table has no rows.
+        If the statement is not of this form, or the table has no rows.
     """
     if len(query.outputs) != 1 or query.derived or query.having or query.limit is not None:
         raise RequestError(
@@ -232,7 +233,7 @@ def _summed(numbers: Vector, places: npt.NDArray[np.intp], size: int) -> Vector:
 def _changes(
     found: Contributions, total: Sum | None, *, mean: bool, grouped: bool
 ) -> tuple[list[float], Floats]:
-    """Return the answer, and by how much it changes when a row of each line goes.
+    """Return the answer, and for each line how much it changes if one of its rows is removed.
 
     The numbers of a line: whether it is in the group, whether it has a value, the value in ticks.
     """
@@ -259,10 +260,11 @@ def _changes(
 class Dynamic:
     """The paper's rule for many queries without a preset total (section 5.2).
 
-    What is wrong with it: docs/methods/rdr.md, E16.
+    Its errors are in docs/methods/rdr.md, E16.
 
-    ``selection``, what the search of Algorithm 3 costs, is charged with each answer; with ``rejected``
-    also when there is none, which the paper leaves out. ``spent`` is the exact sum of the charges.
+    ``selection``, the cost of the search of Algorithm 3, is charged with each answer; with
+    ``rejected`` also if there is no answer, which the paper leaves out. ``spent`` is the exact sum
+    of the charges.
     """
 
     candidates: tuple[float, ...] = CANDIDATES
@@ -276,9 +278,9 @@ class Dynamic:
         return tuple(e for e in self.candidates if Fraction(repr(e)) > self.spent)
 
     def answer(self, find: Callable[[Sequence[float]], float | None]) -> float | None:
-        """Let ``find`` choose among the open candidates and charge; None when it finds none.
+        """Let ``find`` choose among the open candidates, and charge; None if it finds none.
 
-        Without open candidates ``find`` is not called: the data is not looked at.
+        Without open candidates ``find`` is not called, so nothing reads the data.
         """
         left = self.open
         found = find(left) if left else None

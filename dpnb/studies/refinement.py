@@ -1,8 +1,8 @@
-"""Simulated noise that becomes finer: a value at a higher level, given the one at the level held.
+"""Simulated noise that becomes finer: a value at a higher level, given the one at a lower level.
 
-Noise is continuous and drawn by a numpy Generator, so nothing here hides anything; algorithms are numbered
-as in docs/methods/probe.md. The noise of decisions about private data is drawn by
-:mod:`dpnb.privacy.noise`.
+Noise is continuous and drawn by a numpy Generator, so nothing here protects anybody; algorithms are
+numbered as in docs/methods/probe.md. For decisions about private data, :mod:`dpnb.privacy.noise`
+draws the noise.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def finer(noise: Floats, held: float, level: float, sensitivity: float, rng: Generator) -> Floats:
-    """Return Laplace noise at a higher epsilon, given that at the one held; both cost ``level``.
+    """Return Laplace noise at ``level``, given the noise at ``held``; both together cost ``level``.
 
-    The distribution of the finer value of gradual release given the coarser one (algorithm 18). Measured
-    from 0 towards the old value at distance x: it stays there, or lies below 0, between, or beyond.
-    The published sampler forgets on which side the old value was (error 6). With ``held`` = 0 the
-    noise is fresh.
+    This is the distribution of the finer value of gradual release given the coarser one (algorithm
+    18). With the old value at distance x on the positive side, the new one stays at x or lies below
+    0, between 0 and x, or beyond x. The published sampler ignores the side of the old value
+    (error 6). With ``held`` = 0 the noise is fresh.
     """
     if held == 0:
         return rng.laplace(0.0, sensitivity / level, noise.shape)
@@ -40,20 +40,20 @@ def finer(noise: Floats, held: float, level: float, sensitivity: float, rng: Gen
 
 
 def branches(x: Floats, held: float, level: float) -> Floats:
-    """Return the chances to stay at x, to lie below 0, between 0 and x, and beyond x, shape (4, ...)."""
+    """Return the probabilities of x, below 0, between 0 and x, and beyond x, shape (4, ...)."""
     r, h = held / level, np.exp(-(level - held) * x)
     below = np.broadcast_to((1 - r) / 2, h.shape)
     return np.array([r * h, below, (1 + r) / 2 * (1 - h), (1 - r) / 2 * h])
 
 
 def merged(noise: Floats, held: float, level: float, sensitivity: float, rng: Generator) -> Floats:
-    """Return Gaussian noise at a higher rho: a fresh release of the increase, averaged by precision."""
+    """Return Gaussian noise at a higher rho: fresh noise of the increase, averaged by precision."""
     fresh = rng.normal(0.0, sensitivity / math.sqrt(2 * (level - held)), noise.shape)
     return np.asarray((held * noise + (level - held) * fresh) / level)
 
 
 def predicted(y: Floats, held: float, level: float, limit: float, sensitivity: float) -> Floats:
-    """Return P(finer value > limit) for a value y at the level held, with a flat prior.
+    """Return P(finer value > limit) for a value y at the level ``held``, with a flat prior.
 
     Algorithm 22 of docs/methods/probe.md.
     """

@@ -1,8 +1,8 @@
-"""Decisions that climb level by level, where a group stops once it is clear of the threshold.
+"""Decisions at rising levels, where a group stops once it is clear of the threshold.
 
-PPWLM visits every level of its grid, DDPWLM picks the next one by what it saw (Ghayyur et al., PVLDB
-15(11), 2022), and ProBE-Ent runs DDPWLM on one condition after the other and passes on what each leaves of
-the bound on false negatives.
+PPWLM visits every level of its grid. DDPWLM picks the next level by the released values (Ghayyur
+et al., PVLDB 15(11), 2022). ProBE-Ent runs DDPWLM on one condition after the other, and each passes
+on the unused part of its bound on false negatives.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 COARSE, FINE = 4, 3
-"""Coarse steps of the progressive methods, and parts of each gap between them."""
+"""Number of coarse levels of the progressive methods, and of parts of each gap between them."""
 FIRST_LEVEL = 0.01
 """Their first epsilon (Ghayyur et al., PVLDB 15(11), 2022)."""
 RATIO = 1.5
-"""From one level to the next of ProBE-Ent's public grid."""
+"""Ratio of one level to the one before on ProBE-Ent's public grid."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stepped:
-    """One condition decided level by level.
+    """Result of one condition decided level by level.
 
     Attributes
     ----------
     chosen : bool array, shape (groups,)
-        Not rejected: surely above, or undecided at the end.
+        Groups not rejected: clear above the threshold, or undecided at the end.
     epsilons : array, shape (groups,)
         The level at which each group was decided.
     used : float
@@ -48,7 +48,7 @@ class Stepped:
     levels : int
         Levels of the grid that count as used, visited or not.
     u : float
-        How far the threshold was moved at the largest level.
+        Shift of the threshold at the largest level.
     """
 
     chosen: Bools
@@ -59,13 +59,13 @@ class Stepped:
 
 
 def geometric(first: float, last: float, count: int) -> Floats:
-    """Return levels in geometric progression, from a first one that is below the last."""
+    """Return levels in geometric progression; the first is at most last / 2^(count - 1)."""
     first = min(first, last / 2 ** (count - 1))
     return first * (last / first) ** (np.arange(count) / (count - 1))
 
 
 def subdivided(coarse: Floats, parts: int) -> Floats:
-    """Return coarse levels and equal parts of the gaps between them."""
+    """Return the coarse levels, with each gap between them divided into equal parts."""
     inner = coarse[:-1, None] + np.diff(coarse)[:, None] * np.arange(parts) / parts
     return np.append(inner.ravel(), coarse[-1])
 
@@ -80,12 +80,12 @@ def climb(
     choose: bool,
     stop: Callable[[Floats], float] | None = None,
 ) -> Stepped:
-    """Decide a condition level by level, groups for good once they are clear of the threshold.
+    """Decide a condition level by level; a group is final once it is clear of the threshold.
 
     Algorithm 21 of docs/methods/probe.md.
 
-    Each level of the grid has an equal part of the share, visited or not. With one for each level that
-    is visited, false negatives may pass the bound when levels are chosen by what was seen
+    Each level of the grid gets an equal part of the share, visited or not. If only visited levels
+    got a part, false negatives could exceed the bound if released values choose the levels
     (docs/methods/probe.md, error 7).
 
     Parameters
@@ -96,7 +96,7 @@ def climb(
     choose : bool
         Whether :func:`next_level` picks the next level; else each is visited.
     stop : callable, optional
-        Takes the first level's noisy margins, returns the epsilon at which to stop at the latest.
+        Takes the first level's noisy margins and returns the largest epsilon to visit.
     """
     count = len(grid)
     us = np.array([level_of(share / count, sensitivity, float(level)) for level in grid])
@@ -135,12 +135,13 @@ def next_level(
     end: int,
     sensitivity: float,
 ) -> int:
-    """Return the next level, the one after which epsilons are expected to be most even.
+    """Return the next level, after which the groups' epsilons are expected to be most even.
 
     Algorithm 22 of docs/methods/probe.md.
 
-    Of the undecided groups, as many as are expected to stay so cost the last level, the others the
-    one in question. Released values decide, so it costs nothing.
+    For a candidate level, the undecided groups that are expected to stay undecided count with the
+    last level, the other undecided groups with the candidate. The choice uses only released values,
+    so it is free.
     """
     best, chosen = -math.inf, end
     for place in range(at + 1, end + 1):
@@ -187,7 +188,7 @@ def stepwise(case: Case, rng: Generator, mode: Mode) -> Studied:
 
 
 def _note(meter: Meter, i: int, stepped: Stepped, share: float) -> None:
-    """Charge a condition that was decided level by level: each group what it was decided at."""
+    """Charge a condition decided level by level: each group pays the level that decided it."""
     meter.charge(
         Row(i, stepped.used, stepped.u, share, 1), np.zeros(len(meter.epsilons), dtype=bool)
     )
@@ -195,9 +196,10 @@ def _note(meter: Meter, i: int, stepped: Stepped, share: float) -> None:
 
 
 def public_grid(share: float, sensitivity: float, u: float, most: float) -> Floats:
-    """Return ProBE-Ent's levels: from the one that u asks for, by half more, up to what is left.
+    """Return ProBE-Ent's levels: from the level for ``u``, by factors of RATIO, up to ``most``.
 
-    Empty when nothing fits. How many there are enters the first one, so it is worked out repeatedly.
+    Empty if no level fits. The first level depends on the number of levels, so both are computed
+    repeatedly.
     """
     count = 1
     for _ in range(3):
@@ -210,12 +212,12 @@ def public_grid(share: float, sensitivity: float, u: float, most: float) -> Floa
 
 
 def entropic(case: Case, rng: Generator) -> Studied:
-    """Run ProBE-Ent: DDPWLM on each condition, what it leaves of the bound passed on.
+    """Run ProBE-Ent: DDPWLM on each condition, which passes on the unused part of its bound.
 
     Algorithm 23 of docs/methods/probe.md.
 
-    Estimates are over all groups, whatever other conditions say. After a denial, conditions that were not
-    run count as true.
+    Estimates use all groups, regardless of other conditions. After a denial, conditions that did
+    not run count as true.
     """
     weights, bars, margins = case.weights, case.bars, case.margins()
     meter, seen, used = Meter(case), dict[int, Stepped](), dict[int, float]()
@@ -226,7 +228,7 @@ def entropic(case: Case, rng: Generator) -> Studied:
         if i in seen:
             return seen[i].chosen
         waiting = sum(weight for j, weight in enumerate(weights) if j not in seen)
-        # the printed algorithm takes off what the last condition used alone (docs/methods/probe.md,
+        # the printed algorithm subtracts only what the last condition used (docs/methods/probe.md,
         # error 10)
         share = (case.beta - sum(used.values())) * weights[i] / waiting
         bar, rest = bars[i], case.most - meter.spent
@@ -244,7 +246,7 @@ def entropic(case: Case, rng: Generator) -> Studied:
                 u = None if r < 0 else smaller_region(noisy, bar.u, kept[i], surplus)
             wanted = math.inf if u is None else level_of(share / len(grid), bar.sensitivity, u)
             if wanted > rest:
-                # the first level is paid for
+                # the first level was released, so it is charged
                 meter.charge(Row(i, float(grid[0]), bar.u, share / len(grid), 1))
                 raise DeniedError
             return wanted

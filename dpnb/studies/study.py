@@ -1,15 +1,16 @@
 """Study modes: the published methods as simulations, for data that are declared public.
 
-ProBE (Lahjouji, Ghayyur, He, Mehrotra, arXiv:2406.15655) and what it is compared with; algorithms are numbered
-as in docs/methods/probe.md. Noise is continuous and drawn by a numpy Generator, so nothing here
-hides anything: decisions about private data use :mod:`dpnb.decide.progressive`.
+ProBE (Lahjouji, Ghayyur, He, Mehrotra, arXiv:2406.15655) and the methods it is compared with;
+algorithms are numbered as in docs/methods/probe.md. Noise is continuous and drawn by a numpy
+Generator, so nothing here protects anybody: decisions about private data use
+:mod:`dpnb.decide.progressive`.
 
-What they are given and what they find is in :mod:`dpnb.studies.cases`.
+Inputs and results are in :mod:`dpnb.studies.cases`.
 
-- 'naive', 'probe', 'probe-naive' and 'paper' run in one phase or in two: :mod:`dpnb.studies.probe`.
+- 'naive', 'probe', 'probe-naive' and 'paper' run in one or two phases: :mod:`dpnb.studies.probe`.
 - 'ppwlm', 'ddpwlm' and 'probe-ent' go level by level: :mod:`dpnb.studies.stepwise`.
 
-The certified method is no mode of study; for comparison it is simulated in :mod:`dpnb.studies.gradual`.
+The certified method is not a study mode; :mod:`dpnb.studies.gradual` simulates it for comparison.
 """
 
 from __future__ import annotations

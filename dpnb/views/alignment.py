@@ -1,6 +1,6 @@
-"""Which statements a declared view answers, and how: W x (docs/methods/dprovdb.md, theorem 13).
+"""Which aggregates a declared view answers, and how: W x (docs/methods/dprovdb.md, theorem 13).
 
-A view answers an aggregate when each condition and each group is a union of its bins.
+A view answers an aggregate if each condition and each group is a union of its bins.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Alignment:
-    """How one aggregate of a statement is answered from a histogram: W x.
+    """Matrix W that answers one aggregate of a statement from a histogram x, as W x.
 
     Attributes
     ----------
     groups : int
     group : int array, shape (bins,)
-        The group of each bin, -1 for those that do not count.
+        The group of each bin, or -1 for bins that do not count.
     values : float array, shape (bins,)
-        What one row in the bin adds to a SUM; ones for a COUNT.
+        Contribution of one row in the bin to a SUM; ones for a COUNT.
     middle : float
-        For AVG: the mean of the values in a group, so that centred sums and counts are uncorrelated.
+        For AVG: the mean of the values in a group; it makes centred sums and counts uncorrelated.
     """
 
     view: Histogram
@@ -47,7 +47,7 @@ class Alignment:
     middle: float
 
     def _weights(self, centred: bool | None) -> Values:
-        """Return the weight of each bin: of a count (None), a sum, or a centred sum."""
+        """Return the weights of the bins in a count (None), a sum, or a centred sum."""
         import numpy as np
 
         if centred is None:
@@ -96,7 +96,7 @@ def columns_of(aggregate: Aggregate, query: Query) -> frozenset[str]:
 
 
 def align(aggregate: Aggregate, query: Query, view: Histogram) -> Alignment | None:
-    """Return how a histogram answers an aggregate exactly; None when it cannot."""
+    """Return how a histogram answers an aggregate exactly, or None if it cannot."""
     import numpy as np
 
     match aggregate.function:
@@ -106,7 +106,7 @@ def align(aggregate: Aggregate, query: Query, view: Histogram) -> Alignment | No
             query, value = query.finer(aggregate), None
             aggregate = replace(aggregate, function="COUNT", value=None)
         case "UNITS" | "DISTINCT":
-            # bins do not tell rows apart
+            # bins do not distinguish ids or single rows
             return None
         case _:
             assert_never(aggregate.function)
@@ -115,7 +115,7 @@ def align(aggregate: Aggregate, query: Query, view: Histogram) -> Alignment | No
     if not columns_of(aggregate, query) <= view.columns:
         return None
     if view.strategy is not None and query.keys:
-        # groups would share noise, and comparing them takes noises to be independent
+        # groups would share noise, but comparisons assume independent noise
         return None
     where = simplify(And((query.where, aggregate.filter)), query.schema)
     inside = _inside(where, view)
@@ -154,14 +154,14 @@ def _centred(made: Alignment) -> Alignment | None:
 
 
 def _along(values: npt.NDArray[Any], view: Histogram, column: str) -> npt.NDArray[Any]:
-    """Return values of one axis in the shape of all."""
+    """Reshape the values of one axis to broadcast along all axes."""
     shape = [1] * len(view.axes)
     shape[view.keys.index(column)] = len(values)
     return values.reshape(shape)
 
 
 def _inside(where: Predicate, view: Histogram) -> Bools | None:
-    """Return which bins satisfy a predicate; None when it cuts through one."""
+    """Return which bins satisfy a predicate, or None if it splits a bin."""
     import numpy as np
 
     if isinstance(where, Within):
@@ -187,7 +187,7 @@ def _inside(where: Predicate, view: Histogram) -> Bools | None:
 
 
 def _groups(query: Query, view: Histogram) -> npt.NDArray[np.int64] | None:
-    """Return each bin's group in the query's order, -1 outside all; None when a bin has several."""
+    """Return each bin's group in the query's order, -1 outside; None if a bin has several."""
     import numpy as np
 
     number = np.zeros([1] * len(view.axes), dtype=np.int64)
@@ -208,7 +208,7 @@ def _groups(query: Query, view: Histogram) -> npt.NDArray[np.int64] | None:
 
 
 def _values(view: Histogram, column: str) -> Values | None:
-    """Return the one value in each cell of an axis; None where a cell holds several."""
+    """Return the single value in each bin of an axis, or None if a bin holds several."""
     import numpy as np
 
     cells = view.axes[view.keys.index(column)].cells
@@ -222,10 +222,11 @@ def _count(query: Query) -> int:
 
 
 def level_for_mean(made: Alignment, error: float, rows: float, z: float) -> Fraction:
-    """Return the level at which an AVG has margin of error ``error`` on groups of ``rows`` rows.
+    """Return the level at which an AVG has margin of error ``error`` in groups of ``rows`` rows.
 
-    With noise sigma on each bin, the centred sum has sigma a, the count sigma b, and means lie within
-    H of the middle: z sigma sqrt(a^2 + H^2 b^2) <= error (rows - z sigma b), linear in sigma.
+    With noise sigma on each bin, the centred sum has noise sigma a, the count has sigma b, and
+    means lie within H of the middle: z sigma sqrt(a^2 + H^2 b^2) <= error (rows - z sigma b),
+    linear in sigma.
     """
     a, b, far = made.norm(True), made.norm(None), made.reach
     sigma = error * rows / (z * (math.hypot(a, far * b) + error * b))

@@ -1,4 +1,4 @@
-"""Reads views back from the public definitions that the ledger keeps."""
+"""Views, read back from the public definitions in the ledger."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dpnb.views.view import View
 
 
 def read_view(definition: Mapping[str, Any], schema: Schema) -> View:
-    """Build a view from its :meth:`View.definition` and the schema of its data version.
+    """Build a view from its :meth:`View.definition` and the schema of its table's version.
 
     Raises
     ------
     ValueError
-        When the schema has no place for it.
+        If the view does not fit the schema.
     """
     table, version = str(definition["table"]), int(definition["version"])
     keys, where = tuple(definition["keys"]), read_predicate(definition["where"])

@@ -34,7 +34,7 @@ _LARGEST = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """What is measured instead of the bins themselves: B x for a public matrix of whole numbers.
+    """Queries measured instead of the bins themselves: B x for a public matrix of whole numbers.
 
     Answers are W B^+ y, with variance sigma^2 ||W B^+||^2 (docs/methods/dprovdb.md, theorem 15).
 
@@ -47,7 +47,7 @@ class Strategy:
     Raises
     ------
     RequestError
-        For a matrix that is empty, not of whole numbers, or whose columns depend on each other.
+        For a matrix that is empty, has other than whole numbers, or has linearly dependent columns.
 
     Examples
     --------
@@ -119,11 +119,11 @@ class Histogram(View):
 
     @cached_property
     def id(self) -> str:
-        """A name that is equal for equal definitions."""
+        """Identifier; equal definitions have equal ids."""
         return super().id
 
     def ends(self, column: str) -> tuple[Any, Any]:
-        """Return the first and last code of each cell of a column, but for the one of missing values."""
+        """Return the first and last codes of a column's bins, without the bin of missing values."""
         return self._ends[self.keys.index(column)]
 
     @cached_property
@@ -137,12 +137,12 @@ class Histogram(View):
 
     @cached_property
     def inverse(self) -> Values | None:
-        """The strategy's B^+, None without a strategy."""
+        """The strategy's B^+, or None without a strategy."""
         return None if self.strategy is None else self.strategy.inverse()
 
     @cached_property
     def columns(self) -> frozenset[str]:
-        """The columns that its bins are made of."""
+        """The columns whose bins the view counts."""
         return frozenset(self.keys)
 
     @property
@@ -156,7 +156,7 @@ class Histogram(View):
         return super().norm * (1 if self.strategy is None else self.strategy.sensitivity)
 
     def measured(self, counts: Sequence[int]) -> list[int]:
-        """Return what is measured of the exact counts, in lattice units."""
+        """Return the measured vector for exact counts, in lattice units."""
         import numpy as np
 
         if self.strategy is None:
@@ -168,7 +168,7 @@ class Histogram(View):
 
 
 def _plain_cells(cells: Sequence[Interval]) -> dict[str, list[Any]]:
-    """Return cells that cover a domain as plain data: each value, or where each cell ends."""
+    """Return bins that cover a domain as plain data: each value, or the end of each bin."""
     first, last = cells[0][0], cells[-1][1]
     if all(low == high for low, high in cells):
         return {"each": [first, last]}
@@ -191,13 +191,13 @@ def histogram(
     columns : sequence of str
         Declared columns, each once.
     bins : mapping of str to sequence or None, optional
-        Edges to use instead of the declared ones, right-closed; the first bin includes its left end.
-        What lies outside the edges falls into bins of its own. None: one bin for each value.
+        Edges to use instead of the declared ones, right-closed; the first bin includes its left
+        end. Values outside the edges get bins of their own. None means one bin for each value.
 
     Raises
     ------
     RequestError, SchemaError
-        For unknown or repeated columns, a Real without bins, and more than 100,000 bins.
+        For unknown or repeated columns, a Real without bins, or more than 100,000 bins.
     """
     listed = isinstance(columns, (list, tuple)) and all(isinstance(c, str) for c in columns)
     if not listed or not columns or len(set(columns)) != len(columns):
@@ -211,7 +211,7 @@ def histogram(
     if strategy is not None and not isinstance(strategy, Strategy):
         raise RequestError("strategy must be a dpnb.Strategy", "Write dpnb.Strategy(matrix).")
     for column in (*columns, *(bins or ())):
-        # what is looked up in other tables is no part of a view of this one
+        # a view of this table has no columns that are looked up in other tables
         if column not in list(schema):
             raise RequestError(
                 f"there is no declared column {given(column)}", nearest(str(column), list(schema))
@@ -234,7 +234,7 @@ def histogram(
 
 
 def _rebinned(kind: Kind, column: str, bins: Mapping[str, Sequence[Any] | None]) -> Kind:
-    """Return a column's kind with other bins, where there are some for it."""
+    """Return a column's kind, with the other bins if there are some."""
     if column not in bins:
         return kind
     if isinstance(kind, Category):

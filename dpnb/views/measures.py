@@ -1,6 +1,7 @@
-"""What a vector counts or adds up over a list of regions: its sensitivity and its step.
+"""Measures that a vector counts or adds up over regions, with sensitivity and resolution.
 
-One entry of a vector is a whole number of ticks; a row that comes or goes changes it by at most ``sensitivity`` ticks.
+Each entry of a vector is a whole number of ticks. Adding or removing a row changes the vector by at
+most ``sensitivity`` ticks.
 """
 
 from __future__ import annotations
@@ -17,27 +18,27 @@ from dpnb.sql.query import Predicate
 from dpnb.sql.values import Bounds, Column, Value, bounds_of
 
 MAX_ROWS = 2**40
-"""Sums of one measure over this many rows still fit 64 bits."""
+"""Sums of one measure over this many rows still fit in 64 bits."""
 MAX_SUMMED = 2**31
-"""Whole numbers of this size can be summed over as many rows as memory holds."""
+"""Whole numbers of this size can be summed over as many rows as fit in memory."""
 TICKS = 2**22
 """Largest contribution of a rounded value, in ticks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Rows in a cell, or rows in which ``value`` is not missing."""
+    """Rows in a group, or rows in which ``value`` is not missing."""
 
     value: Value | None
 
     @property
     def sensitivity(self) -> int:
-        """Largest change of the vector, in ticks, when one row comes or goes."""
+        """Largest change of the vector, in ticks, when one row is added or removed."""
         return 1
 
     @property
     def step(self) -> Fraction:
-        """Units of one tick."""
+        """Size of one tick in units of the measure."""
         return Fraction(1)
 
     def definition(self) -> list[Any]:
@@ -47,21 +48,21 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """Different normalised values of a column in a cell, missing ones left out.
+    """Different normalised values of a column in a group, without missing ones.
 
-    One row has one value in one cell, so the vector changes by 1 at most when it comes or goes.
+    A row has one value in one group, so adding or removing it changes the vector by at most 1.
     """
 
     value: Column
 
     @property
     def sensitivity(self) -> int:
-        """Largest change of the vector, in ticks, when one row comes or goes."""
+        """Largest change of the vector, in ticks, when one row is added or removed."""
         return 1
 
     @property
     def step(self) -> Fraction:
-        """Units of one tick."""
+        """Size of one tick in units of the measure."""
         return Fraction(1)
 
     def definition(self) -> list[Any]:
@@ -71,7 +72,7 @@ class Distinct:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Sum over a cell of ticks: (value - shift) / step for each normalised value.
+    """Sum of ticks over a group: (value - shift) / step for each normalised value.
 
     ``rounded`` values are rounded to whole ticks one by one, FLOOR((value - shift) / step + 0.5);
     the others are whole by construction. ``least`` and ``greatest`` bound one row's ticks.
@@ -86,12 +87,12 @@ class Sum:
 
     @property
     def sensitivity(self) -> int:
-        """Largest change of the vector, in ticks, when one row comes or goes."""
+        """Largest change of the vector, in ticks, when one row is added or removed."""
         return max(abs(self.least), abs(self.greatest))
 
     @property
     def largest(self) -> Fraction:
-        """Largest size of a value."""
+        """Largest absolute value."""
         return max(abs(self.shift + ticks * self.step) for ticks in (self.least, self.greatest))
 
     def definition(self) -> list[Any]:
@@ -102,9 +103,9 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Different ids in a cell, each in ``groups`` cells at most.
+    """Different ids in a group; an id counts in at most ``groups`` groups.
 
-    With ``cut`` an id may have rows in more cells: it is then counted in some of them, see :class:`Scan`.
+    With ``cut`` an id may have rows in more groups, but only some of them count; see :class:`Scan`.
     """
 
     groups: int
@@ -112,17 +113,17 @@ class Units:
 
     @property
     def value(self) -> None:
-        """Rows are counted by their ids, which are no column."""
+        """None: rows are counted by their ids, which are not a column."""
         return None
 
     @property
     def sensitivity(self) -> int:
-        """Largest change of the vector, in ticks and the L1 norm, when one id comes or goes."""
+        """Largest change of the vector, in ticks and in L1, when one id is added or removed."""
         return self.groups
 
     @property
     def step(self) -> Fraction:
-        """Units of one tick."""
+        """Size of one tick in units of the measure."""
         return Fraction(1)
 
     def definition(self) -> list[Any]:
@@ -142,7 +143,7 @@ def _power_of_two_above(value: Fraction | float) -> Fraction:
 def sum_of(value: Value, schema: Schema, *, centred: bool) -> Sum:
     """Return the measure SUM(value), or with ``centred`` the sum of distances from mid-range.
 
-    The middle of the bounds as origin halves the sensitivity of [0, M]
+    Taking the middle of the bounds as origin halves the sensitivity of [0, M]
     (docs/methods/expressions.md, theorem 7). The step is a power of two >= the largest distance /
     2**22, from the bounds alone; whole numbers of moderate size need no rounding.
     """
@@ -157,10 +158,10 @@ def sum_of(value: Value, schema: Schema, *, centred: bool) -> Sum:
 
 
 def sum_about(value: Value, schema: Schema, origin: Fraction) -> Sum:
-    """Return the measure SUM(value - origin): above 0 exactly where the average is above ``origin``.
+    """Return the measure SUM(value - origin): above 0 exactly if the average is above ``origin``.
 
-    Values that are no whole numbers, and those of a long origin, are rounded to ticks of 2**-22 of
-    the largest distance (docs/methods/probe.md, definition 2).
+    Values other than whole numbers, and values with a long origin, are rounded to ticks of 2**-22
+    of the largest distance (docs/methods/probe.md, definition 2).
     """
     bounds = bounds_of(value, schema)
     reach = max(abs(bounds.high - origin), abs(bounds.low - origin))
@@ -184,10 +185,10 @@ def _rounded_sum(value: Value, bounds: Bounds, origin: float) -> Sum:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """One look at a table: GROUP BY ``keys`` under ``where``, several filtered measures.
+    """A scan of a table: GROUP BY ``keys`` under ``where``, with several filtered measures.
 
-    With ``groups`` above 0 each id has rows in so many groups at most. The others are left out before any
-    condition: which ones, depends on the keys and a secret order of the id's own groups.
+    With ``groups`` above 0, only rows in at most that many groups of each id are kept. This happens
+    before any condition; the choice depends on the keys and a secret order of the id's groups.
     """
 
     keys: tuple[str, ...]
@@ -197,7 +198,7 @@ class Scan:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns in use."""
+        """The columns that the scan uses."""
         used = self.where.columns.union(self.keys)
         for measure, condition in self.measures:
             used |= condition.columns
@@ -205,7 +206,7 @@ class Scan:
         return used
 
     def parts(self) -> list[tuple[int, list[int]]]:
-        """Return the places of the measures that have the same bound on an id's groups, by that bound."""
+        """Return the positions of the measures by the bound on an id's groups."""
         found: dict[int, list[int]] = {}
         for place, (measure, _) in enumerate(self.measures):
             own = measure.groups if isinstance(measure, Units) and measure.cut else self.groups
@@ -215,10 +216,10 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One column cut into cells that every row falls into: intervals of codes, then missing values.
+    """One column cut into bins that cover every row: intervals of codes, then missing values.
 
     ``cells`` are closed intervals that follow each other without a gap and cover the whole domain;
-    the cell after the last one holds the rows without a value.
+    the bin after the last one holds the rows without a value.
     """
 
     column: str
@@ -226,5 +227,5 @@ class Axis:
 
     @property
     def size(self) -> int:
-        """Number of cells, the one of missing values included."""
+        """Number of bins, including the one of missing values."""
         return len(self.cells) + 1

@@ -1,4 +1,4 @@
-"""Views and predicates in the words of SQL, as a person would have written them. Public facts only."""
+"""Views and predicates as SQL that a person might write. Public facts only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpnb.views.view import View
 
 
 def literal(kind: Kind, code: Code) -> str:
-    """Return the constant that a code stands for."""
+    """Return the SQL constant for a code."""
     if isinstance(kind, Category):
         quoted = kind.values[int(code)].replace("'", "''")
         return f"'{quoted}'"
@@ -27,7 +27,7 @@ def literal(kind: Kind, code: Code) -> str:
 
 
 def predicate_text(predicate: Predicate, schema: Schema) -> str:
-    """Return a predicate as a condition of WHERE; '' for the one that is always true."""
+    """Return a predicate as a condition of WHERE; '' if it is always true."""
     if predicate == EVERY:
         return ""
     if isinstance(predicate, Within):
@@ -67,7 +67,7 @@ def _range_text(kind: Kind, name: str, interval: Interval) -> str:
     if low == high:
         return f"{name} = {literal(kind, low)}"
     scale = kind.scale
-    # a Real above 0 starts at 5e-324
+    # for a Real, "x > 0" is shorter than "x >= 5e-324"
     above = _shorter(kind, ">=", low, ">", scale.previous(low))
     below = _shorter(kind, "<=", high, "<", scale.next(high))
     if low == scale.low:
@@ -80,7 +80,7 @@ def _range_text(kind: Kind, name: str, interval: Interval) -> str:
 
 
 def _shorter(kind: Kind, closed: str, end: Code, opened: str, beyond: Code) -> str:
-    """Return a comparison with an end, or with the number just beyond it where that is shorter."""
+    """Compare with an end, or with the number just beyond it if that text is shorter."""
     own = f"{closed} {literal(kind, end)}"
     if not isinstance(end, float):
         return own
@@ -96,7 +96,7 @@ def _name(column: str) -> str:
 
 
 def value_text(value: Value | None, schema: Schema) -> str:
-    """Return what an aggregate aggregates."""
+    """Return the argument of an aggregate as SQL."""
     if value is None:
         return "NULL"
     if isinstance(value, Column):
@@ -142,7 +142,7 @@ def view_text(view: View) -> str:
 
 
 def cell_text(view: View, place: int) -> str:
-    """Return the group that an entry of a view's vector belongs to; '' without groups."""
+    """Return the group of an entry of a view's vector; '' without groups."""
     if isinstance(view, Histogram):
         if view.strategy is not None:
             return f"row {place + 1}"

@@ -1,4 +1,4 @@
-"""Views: measure vectors with their whole public definition."""
+"""Views: measured vectors with their complete public definition."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ LATTICE_BITS = 22
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One measure over the declared cells of ``keys``, restricted to ``where``.
+    """One measure over the declared groups of ``keys``, restricted to ``where``.
 
-    ``keys`` are sorted, so that GROUP BY a, b and GROUP BY b, a share a view. A view with a ``line`` of
-    its own has noise apart from that of the same view without: see ``dpnb.decide``.
+    ``keys`` are sorted, so that GROUP BY a, b and GROUP BY b, a share a view. Views that differ
+    only in ``line`` have separate noise: see ``dpnb.decide``.
 
-    A privacy unit of many rows has at most ``unit.max_rows`` of them in the table, each in one cell at
-    most. All of them may lie in one cell, so the vector changes by that many times what one row does,
-    whatever the norm. ``schema`` is what is public of its table.
+    A privacy unit of many rows has at most ``unit.max_rows`` of them in the table, each in at most
+    one group. All of them may lie in one group, so the unit changes the vector by ``max_rows``
+    times as much as one row does, in any norm. ``schema`` has the public facts of its table.
     """
 
     table: str
@@ -45,7 +45,7 @@ class View:
 
     @property
     def unit(self) -> Unit | None:
-        """What is protected as a whole where that is more than a row."""
+        """The privacy unit; None for one row."""
         return self.schema.unit
 
     def definition(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class View:
 
     @property
     def id(self) -> str:
-        """A name that is equal for equal definitions."""
+        """Identifier; equal definitions have equal ids."""
         text = json.dumps(self.definition(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
@@ -85,8 +85,8 @@ class View:
     def lattice_sensitivity(self, privacy: PrivacyDefinition) -> int:
         """Return the sensitivity in lattice units: L1 for Laplace noise, else L2.
 
-        The norms differ only for different ids: one that is counted in g cells changes g of them by 1,
-        which is g in L1 and sqrt(g) in L2, here rounded up.
+        The norms differ only for counts of ids: an id that counts in g groups changes g of them by
+        1, which is g in L1 and sqrt(g) in L2, rounded up here.
         """
         if privacy.noise == "laplace" or not isinstance(self.measure, Units):
             return self.norm * self.scale
@@ -97,10 +97,10 @@ class View:
         return float(self.lattice_sensitivity(privacy) * self.granularity)
 
     def distribution(self, level: Fraction, privacy: PrivacyDefinition) -> NoiseDistribution:
-        """Return the noise of the view at a level, in units of the measure.
+        """Return the noise distribution of the view at a level, in units of the measure.
 
-        The lattice adds up to 128 squared units of its own to a Gaussian's variance (``path``): with
-        2**21 units in the sensitivity, less than 3e-11 rho of its standard deviation.
+        The lattice adds up to 128 squared units to a Gaussian's variance (``path``): with 2**21
+        units in the sensitivity, this is less than 3e-11 rho of its standard deviation.
         """
         return distribution(level, self.sensitivity(privacy), privacy)
 
@@ -113,16 +113,16 @@ class View:
 
     @property
     def granularity(self) -> Fraction:
-        """Units of the measure in one lattice unit."""
+        """Size of one lattice unit in units of the measure."""
         return self.measure.step / self.scale
 
     def lattice(self, ticks: Sequence[int]) -> list[int]:
-        """Return an exact vector in lattice units."""
+        """Convert an exact vector to lattice units."""
         scale = self.scale
         return [value * scale for value in ticks]
 
     def values(self, vector: Sequence[int]) -> list[float]:
-        """Return a released lattice vector in units of the measure."""
+        """Convert a released lattice vector to units of the measure."""
         numerator, denominator = self.granularity.as_integer_ratio()
         return [value * numerator / denominator for value in vector]
 
@@ -135,8 +135,8 @@ def view_keys(query: Query) -> tuple[str, ...]:
 def views_of(aggregate: Aggregate, query: Query, version: int) -> dict[str, View]:
     """Return the views that answer one aggregate: ``sum`` and ``count`` as needed.
 
-    AVG(x) uses the centred SUM(x) and COUNT(x), where missing values are left out of both. CELLS of x
-    are what GROUP BY x counts.
+    AVG(x) uses the centred SUM(x) and COUNT(x), both without missing values. CELLS of x uses the
+    counts of GROUP BY x.
     """
     where = simplify(And((query.where, aggregate.filter)), query.schema)
     keys = view_keys(query.finer(aggregate))
@@ -145,7 +145,7 @@ def views_of(aggregate: Aggregate, query: Query, version: int) -> dict[str, View
         return View(query.table, version, keys, where, measure, schema=query.schema)
 
     value, schema = aggregate.value, query.schema
-    # rows with a value of a column that is never missing are all rows
+    # in a column that is never missing, all rows have a value
     complete = isinstance(value, Column) and value.name in schema.complete
     counted = Count(None if complete else value)
     match aggregate.function:
@@ -169,7 +169,7 @@ def views_of(aggregate: Aggregate, query: Query, version: int) -> dict[str, View
 
 
 def _units(keys: Sequence[str], schema: Schema) -> Units:
-    """Return the number of different ids in each cell of some columns."""
+    """Return the measure that counts the different ids in each group of some columns."""
     if schema.unit is None:
         raise TypeError("only a table with a privacy unit has ids")
     cells = math.prod(cell_count(schema[key]) for key in keys)
@@ -178,7 +178,10 @@ def _units(keys: Sequence[str], schema: Schema) -> Units:
 
 
 def scan_of(where: Predicate, views: Mapping[str, View]) -> Scan:
-    """Return one scan of the rows that satisfy ``where``; its measures are in the order of ``views``."""
+    """Return one scan of the rows that satisfy ``where``, with the measures of the views.
+
+    The measures are in the order of ``views``.
+    """
     (keys,) = {view.keys for view in views.values()}
     measures = tuple(
         (view.measure, EVERY if view.where == where else view.where) for view in views.values()
@@ -187,9 +190,9 @@ def scan_of(where: Predicate, views: Mapping[str, View]) -> Scan:
 
 
 def asked_groups(query: Query, groups: Sequence[Sequence[int]]) -> list[int]:
-    """Return the indices of the groups in which WHERE leaves room for rows, by public facts.
+    """Return the indices of the groups that WHERE can match, from public facts.
 
-    ``groups`` holds each group's cell numbers, one of each key.
+    ``groups`` has, for each group, its group number in every key.
     """
     columns = [key.column for key in query.keys]
     if query.where.columns.isdisjoint(columns):
@@ -201,7 +204,7 @@ def asked_groups(query: Query, groups: Sequence[Sequence[int]]) -> list[int]:
 
 
 def transposition(query: Query) -> list[int]:
-    """Return, for each group in the query's order, its cell in the views' order."""
+    """Return, for each group in the query's order, its position in the views' order."""
     sizes = {key.column: cell_count(query.schema[key.column]) for key in query.keys}
     strides: dict[str, int] = {}
     stride = 1

@@ -1,4 +1,4 @@
-"""One card for each kind of result: how it is shown in a terminal, on a page, as a figure, as a widget."""
+"""One card for each kind of result, which draws it as text, HTML, figure or widget."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ def _no_widget(result: Any, token: str = "") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """How one kind of result is rendered. Each takes the result.
+    """The renderings of one kind of result. Each callable takes the result.
 
     Attributes
     ----------
     text : callable
-        Returns it for a terminal.
+        Returns the result as text for a terminal.
     html : callable
-        Returns it as HTML. Of results with a live widget it also takes the widget's token, and is then
-        folded to one line while that widget is alive.
+        Returns the result as HTML. If there is a live widget, it also takes the widget's token; the
+        HTML is then folded to one line while the widget is alive.
     markdown : callable
-        Returns it as Markdown; only where a result offers that.
+        Returns the result as Markdown; None if not supported.
     plot : callable
-        Draws it on the axes given, or on new ones for None; only where a result offers that.
+        Draws the result on the given axes, or on new ones for None; None if not supported.
     widget : callable
-        Returns a widget that shows it, with a token; the static HTML by default.
+        Returns a widget for the result, with a token; by default a widget with the static HTML.
     """
 
     text: Callable[[Any], str]

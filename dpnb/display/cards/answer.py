@@ -1,7 +1,7 @@
-"""An answer as a table that needs nothing, which a short script makes interactive.
+"""An answer as a static table, which a short script makes interactive.
 
-The table needs neither scripts nor styles nor the network, so it is what a notebook keeps. Where scripts
-run, ``static/answer.js`` lets the reader pick two groups and ask about them.
+The table needs no scripts, styles or network, so a notebook can keep it. Where scripts run,
+``static/answer.js`` lets the reader pick two groups and compare them.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ EACH = (
 
 
 def table_cells(answer: Answer) -> tuple[list[str], list[list[str]]]:
-    """Return header and shown rows of an answer as texts."""
+    """Return the header and the shown lines of an answer's table as texts."""
     return group_cells(answer, answer.estimates, percent(answer.confidence))
 
 
 def sentences(answer: Answer) -> list[str]:
-    """Return what is said about an answer, the same in every rendering."""
+    """Return the sentences about an answer, the same in every rendering."""
     said = [
         interval_sentence(answer), cost_sentence(answer), origin_sentence(answer),
         words.ledger_note(answer.bill),
@@ -60,7 +60,7 @@ def sentences(answer: Answer) -> list[str]:
 
 
 def interval_sentence(answer: Answer) -> str:
-    """Return what the intervals promise."""
+    """Return what the confidence intervals guarantee."""
     number = answer.asked * len(answer.estimates)
     sure = percent(answer.confidence)
     meaning = words.interval_sentence(sure, number, each=answer.intervals == "each")
@@ -92,7 +92,7 @@ def cost_sentence(answer: Answer) -> str:
 
 
 def origin_sentence(answer: Answer) -> str:
-    """Return which way the answer went, what it saved, and what it would have cost alone; else ''."""
+    """Return how past answers were used, the saving, and the cost without them; else ''."""
     origin, privacy = answer.origin, answer.privacy
     if origin is None:
         return ""
@@ -121,7 +121,7 @@ def answer_text(answer: Answer) -> str:
 
 
 def answer_markdown(answer: Answer) -> str:
-    """Return an answer as a Markdown table, its sentences below."""
+    """Return an answer as a Markdown table with its sentences below."""
     header, rows = table_cells(answer)
     table = markdown_table(header, rows, range(len(answer.keys)))
     above = map(strong, stamps(answer.stamp, answer.conditional))
@@ -135,7 +135,7 @@ def answer_html(answer: Answer, token: str = "") -> str:
     ----------
     answer : Answer
     token : str
-        Names the live widget that accompanies this record; while that is alive, the record is
+        Names the live widget that this HTML accompanies. While the widget is alive, the HTML is
         folded to one line.
     """
     state = {"data": view_data(answer), "selected": [], "aggregate": ""}
@@ -143,7 +143,7 @@ def answer_html(answer: Answer, token: str = "") -> str:
 
 
 def answer_body(answer: Answer) -> str:
-    """Return the table of an answer and what is said about it, without styles and scripts."""
+    """Return the table of an answer and its sentences, without styles and scripts."""
     rows = answer.rows[:MAX_ROWS]
     axes = [scale(found, rows) for found in answer.estimates]
     alone = len(axes) == 1
@@ -174,15 +174,16 @@ def answer_body(answer: Answer) -> str:
 
 
 def view_data(answer: Answer) -> dict[str, Any]:
-    """Return what the script needs to answer questions about the shown groups by subtraction.
+    """Return the data from which the script compares shown groups by subtraction.
 
     Returns
     -------
     dict
-        ``groups`` (indices) and ``names`` of the shown groups, ``sure`` (the confidence as text) and
-        for each aggregate ``alias``, ``name`` (the alias as shown), ``among`` (which comparisons hold
-        together), ``note`` (on looks) and either ``value`` and ``half`` or ``low`` and ``high``, as
-        :func:`dpnb.answers.question.difference` uses them; infinite ends are texts.
+        ``groups`` (indices) and ``names`` of the shown groups, ``sure`` (the confidence as text)
+        and for each aggregate ``alias``, ``name`` (the alias as shown), ``among`` (which
+        comparisons hold together), ``note`` (on looks) and either ``value`` and ``half`` or ``low``
+        and ``high``, as :func:`dpnb.answers.question.difference` uses them; infinite ends are
+        strings.
     """
     rows = answer.rows[:MAX_ROWS]
     return {
@@ -203,7 +204,7 @@ def view_data(answer: Answer) -> dict[str, Any]:
 
 
 def _parts(answer: Answer, found: Estimates) -> dict[str, Any]:
-    """Return what the script subtracts to tell the difference of any two shown groups."""
+    """Return what the script subtracts to compare any two shown groups."""
     rows = answer.rows[:MAX_ROWS]
     if len(rows) < 2:
         return {}
@@ -217,14 +218,14 @@ def _parts(answer: Answer, found: Estimates) -> dict[str, Any]:
 
 
 def _ends(ends: Sequence[float]) -> list[float | str]:
-    """Return ends as JSON; JavaScript reads the texts as numbers when it subtracts."""
+    """Return ends as JSON values; JavaScript converts the strings to numbers when it subtracts."""
     return [end if math.isfinite(end) else "Infinity" if end > 0 else "-Infinity" for end in ends]
 
 
 def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:
-    """Draw the intervals of the first aggregate, one row for each shown group.
+    """Draw the confidence intervals of the first aggregate, one line for each shown group.
 
-    Groups with too few rows to tell say so beside their name and have no interval.
+    Groups with too few rows for an estimate have no interval; their label says so.
 
     Parameters
     ----------

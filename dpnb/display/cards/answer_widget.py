@@ -24,12 +24,12 @@ class AnswerWidget(anywidget.AnyWidget):
     ----------
     answer : Answer
     token : str
-        Names this widget to the record that accompanies it.
+        Names this widget to the static HTML that accompanies it.
 
     Attributes
     ----------
     data : dict
-        What the view shows. Released values only.
+        Contents of the view. Released values only.
     selected : list of int
         Indices in ``answer.groups`` of up to two shown groups; settable from both sides.
     aggregate : str
@@ -57,7 +57,7 @@ class AnswerWidget(anywidget.AnyWidget):
 
     @property
     def question(self) -> Question | None:
-        """The question about the two selected groups; None while there are fewer."""
+        """The question about the two selected groups; None if fewer are selected."""
         if len(self.selected) < 2:
             return None
         left, right = (self._answer.groups[group] for group in self.selected)

@@ -1,4 +1,4 @@
-"""Bootstrap intervals as a table."""
+"""Bootstrap confidence intervals as a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WARNING = "Approximate: they may miss the exact value more often than stated"
 
 
 def bootstrap_info_table(found: Bootstrap) -> InfoTable:
-    """Return the intervals as a table."""
+    """Return the confidence intervals as a table."""
     rows = []
     for group, value, low, high in zip(
         found.groups, found.estimate, found.low, found.high, strict=True

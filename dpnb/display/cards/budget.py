@@ -1,4 +1,4 @@
-"""The budget: what it is, what was spent of it, and what is left."""
+"""The budget: its total, what was spent, and what is left."""
 
 from __future__ import annotations
 

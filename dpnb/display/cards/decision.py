@@ -1,7 +1,8 @@
-"""Decisions and their plans, as text and as HTML: which groups, which error is bounded, at what cost.
+"""Decisions and their plans, as text and as HTML: the groups, the bounds on errors, the cost.
 
-Tables and sentences stand without scripts and styles. Where scripts run, ``static/decision.js`` filters
-groups and shows what other uncertain regions would cost; beside a kernel it also takes the next step.
+Tables and sentences work without scripts and styles. Where scripts run, ``static/decision.js``
+filters groups and shows what other uncertain regions would cost; with a kernel it also takes the
+next step.
 """
 
 from __future__ import annotations
@@ -48,21 +49,21 @@ if TYPE_CHECKING:
 
 SIMULATED = "NOT PRIVATE: a published method, simulated on public data."
 MAX_LINES = 6
-"""Conditions whose number lines are drawn; the others are given in words."""
+"""Most conditions with a drawn number line; the others are given in words."""
 _BORDERS = {
     "bound": f"3px solid {GREY}",
     "certificate": f"3px double {GREY}",
     "estimate": f"2px dashed {GREY}",
     "none": f"2px dotted {GREY}",
 }
-"""Of a statement by its kind, whose words stand inside."""
+"""Border around the kind of a statement."""
 
 
 # which groups are shown
 
 
 def told_groups(made: Decision) -> list[int]:
-    """Return the groups that are selected or in doubt: selected first, and of these the sure ones."""
+    """Return the groups that are selected or in doubt: selected ones first, sure before unsure."""
     told = [
         group
         for group, chosen in enumerate(made.chosen)
@@ -72,7 +73,7 @@ def told_groups(made: Decision) -> list[int]:
 
 
 def rest_sentences(made: Decision) -> list[str]:
-    """Return what is said of the groups that are not shown."""
+    """Return sentences about the groups that are not shown."""
     told = told_groups(made)
     shown = set(told)
     rest = [verdict for group, verdict in enumerate(made.verdicts) if group not in shown]
@@ -93,7 +94,7 @@ def rest_sentences(made: Decision) -> list[str]:
 
 
 def selected_text(made: Decision, group: int) -> str:
-    """Return whether a group is in the answer, and by what."""
+    """Return whether a group is selected, and whether by randomised response."""
     chosen = "yes" if made.chosen[group] else "no"
     return f"{chosen}, randomised" if made.responded[group] else chosen
 
@@ -105,7 +106,7 @@ def stamps_of(made: Decision) -> list[str]:
 
 
 def readings_of(made: Decision) -> list[Estimates]:
-    """Return noisy values with their intervals, as every table of results shows them."""
+    """Return the noisy values and their confidence intervals as estimates, for result tables."""
     return [
         Estimates(
             name, "SUM", None, None, None, None, None, 0.0, 0.0, 1, 1 - made.confidence,
@@ -116,7 +117,7 @@ def readings_of(made: Decision) -> list[Estimates]:
 
 
 def decision_cells(made: Decision) -> tuple[list[str], list[list[str]]]:
-    """Return header and shown rows of a decision as texts."""
+    """Return the header and the shown lines of a decision's table as texts."""
     found = readings_of(made)
     header = [*(made.keys or ("group",)), "selected", *(["verdict"] if found else [])]
     for one in found:
@@ -136,12 +137,12 @@ def decision_cells(made: Decision) -> tuple[list[str], list[list[str]]]:
 
 
 def overview(made: Decision) -> InfoTable:
-    """Return which error is bounded, which certified and which only estimated, in figures."""
+    """Return a table of both errors in numbers: bounded, certified, or only estimated."""
     return InfoTable("Both errors in numbers", *decision_words.overview(made))
 
 
 def steps_info_table(made: Decision) -> InfoTable | None:
-    """Return the steps that were taken; None where there is none, or can be but one."""
+    """Return a table of the steps taken; None if there is none, or if at most one is possible."""
     if made.steps < 2 or not made.taken:
         return None
     header = (
@@ -162,7 +163,7 @@ def steps_info_table(made: Decision) -> InfoTable | None:
 
 
 def charged_sentence(made: Decision) -> str:
-    """Return what the decision cost in all, as a share of the whole budget."""
+    """Return the total cost of the decision, also as a share of the whole budget."""
     cap = made.cap.level(made.privacy)
     charged = made.charged.level(made.privacy)
     share = share_text(float(charged / cap)) if cap else "all"
@@ -173,7 +174,7 @@ def charged_sentence(made: Decision) -> str:
 
 
 def after_sentences(made: Decision) -> list[str]:
-    """Return what would follow, and what else is to be known."""
+    """Return sentences on the next step, warnings, and notes."""
     reason = made.reason if made.status in ("partial", "not certified") else ""
     said = [
         decision_words.next_sentence(made),
@@ -185,7 +186,7 @@ def after_sentences(made: Decision) -> list[str]:
 
 
 def cost_sentences(made: Decision) -> list[str]:
-    """Return what it cost, and what stands after that."""
+    """Return sentences on the cost, followed by :func:`after_sentences`."""
     return [decision_words.cost_sentence(made), charged_sentence(made), *after_sentences(made)]
 
 
@@ -238,7 +239,7 @@ def decision_html(made: Decision, token: str = "") -> str:
     ----------
     made : Decision
     token : str
-        Names the live widget that accompanies this record; while that is alive, the record is
+        Names the live widget that this HTML accompanies. While the widget is alive, the HTML is
         folded to one line.
     """
     state = {"data": decision_data(made), **START}
@@ -247,17 +248,17 @@ def decision_html(made: Decision, token: str = "") -> str:
 
 
 START: dict[str, Any] = {"condition": 0, "show": "all", "at": 6}
-"""What a view starts from: the first condition, all groups, and the uncertain regions as they are."""
+"""Initial state of a view: the first condition, all groups, unchanged uncertain regions."""
 
 
 def decision_data(made: Decision) -> dict[str, Any]:
-    """Return what the script needs: conditions by name, and what other uncertain regions would mean.
+    """Return the script's data: the conditions, and the effect of other uncertain regions.
 
     Returns
     -------
     dict
-        ``tests``: the drawn conditions; ``offers``: pairs of a multiple of the uncertain regions and
-        what it would mean, as texts.
+        ``tests``: the drawn conditions; ``offers``: pairs of a multiple of the uncertain regions
+        and its effect, as texts.
     """
     drawn = made.tests[:MAX_LINES] if made.readings else ()
     return {"tests": [printable(test.text) for test in drawn], "offers": offers(made)}
@@ -265,7 +266,7 @@ def decision_data(made: Decision) -> dict[str, Any]:
 
 @cache
 def decision_css() -> str:
-    """Return the styles of decisions, which stand beside those of every result."""
+    """Return the styles of decisions, which add to those of every result."""
     return (elements.STATIC / "decision.css").read_text(encoding="utf-8")
 
 
@@ -282,7 +283,7 @@ def decision_body(made: Decision) -> str:
 
 
 def _groups(made: Decision) -> str:
-    """Return the table of the groups that are selected or in doubt; nothing where there is none."""
+    """Return the table of the groups that are selected or in doubt; '' if there are none."""
     groups, found = told_groups(made)[:MAX_ROWS], readings_of(made)
     if not groups:
         return ""
@@ -330,7 +331,7 @@ def _lines(made: Decision) -> str:
 
 
 def _errors(made: Decision) -> str:
-    """Return which error is bounded, certified or estimated: in figures, then in words."""
+    """Return which error is bounded, certified or estimated: in numbers, then in words."""
     said = "".join(
         f'<dt style="margin-top:8px"><strong>{elements.text(error)}</strong> '
         f'<span class="dpnb-kind dpnb-{kind}" style="border:{_BORDERS[kind]};padding:0 6px">'
@@ -347,7 +348,7 @@ def _errors(made: Decision) -> str:
 
 
 def _ledger(made: Decision) -> str:
-    """Return the budget as a bar: this decision, the rest that was spent, and what is left."""
+    """Return the budget as a bar: this decision, other spending, and what is left."""
     cap, charged = (loss.level(made.privacy) for loss in (made.cap, made.charged))
     left = made.remaining.level(made.privacy)
     said = elements.notes(charged_sentence(made), "Filled: this decision. Striped: other requests.")
@@ -360,7 +361,7 @@ def _ledger(made: Decision) -> str:
 
 
 def plan_tables(price: DecisionPrice) -> list[InfoTable]:
-    """Return the conditions of a plan with their uncertain regions, and its costs by step."""
+    """Return a plan's conditions with their uncertain regions, and its costs by step, as tables."""
     bound = price.beta if price.protect == "fnr" else price.alpha
     name = "beta" if price.protect == "fnr" else "alpha"
     phase = " in phase one" if price.mode in TWO_PHASES else ""
@@ -385,7 +386,7 @@ def _share(test: Test) -> str:
 
 
 def ways_sentences(price: DecisionPrice) -> list[str]:
-    """Return the smallest sets of conditions that make the whole true, in words."""
+    """Return, in words, the smallest sets of conditions that make the whole condition true."""
     ways = [" and ".join(price.tests[i].text for i in one) for one in price.implicants]
     if not ways:
         return []
@@ -412,7 +413,7 @@ def price_text(price: DecisionPrice) -> str:
 
 
 def price_html(price: DecisionPrice) -> str:
-    """Return a plan as tables with sentences below. Nothing was spent."""
+    """Return a plan as tables with sentences below."""
     conditions, *costs = (
         info_table_element(one, part=place > 0) for place, one in enumerate(plan_tables(price))
     )

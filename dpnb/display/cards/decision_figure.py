@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from dpnb.display.cards.decision_line import NumberLine
 
 _STYLES = {1: ("o", "C0", "surely yes"), 0: ("D", "C1", "unknown"), -1: ("X", "grey", "surely no")}
-"""Of a verdict: marker, colour and words."""
+"""Marker, colour and words of each verdict."""
 
 
 def plot_decision(made: Decision, ax: Axes | None = None) -> Axes:
-    """Draw the number line of the first condition, and on it the groups nearest to its threshold.
+    """Draw the number line of the first condition with the groups nearest to its threshold.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def _label(made: Decision, line: NumberLine) -> str:
 
 
 def _legend(ax: Axes, made: Decision, line: NumberLine) -> None:
-    """Name the lines and the markers in use, below the axes."""
+    """Write a legend of the lines and the markers in use, below the axes."""
     ink = ax.xaxis.label.get_color()
     of = "" if len(made.tests) == 1 else f"{formula_free(line.test.text)}: "
     named = [
@@ -90,7 +90,7 @@ def _legend(ax: Axes, made: Decision, line: NumberLine) -> None:
     if line.moved != line.limit:
         moved = f"tested against {figure(line.moved, line.test.u)}"
         named.append(Line2D([], [], color=ink, linewidth=1, linestyle="--", label=moved))
-    # so many letters below the axes, however high these are
+    # borderaxespad is in units of the font size: the distance does not depend on the axes' height
     ax.legend(
         handles=named, loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=4, ncols=2,
         frameon=False,

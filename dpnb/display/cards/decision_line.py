@@ -1,7 +1,7 @@
-"""The number line of a condition: its threshold, and the groups that lie nearest to it.
+"""The number line of a condition: its threshold, and the groups nearest to it.
 
-The drawing needs a style sheet: a notebook that is not trusted drops it, so all that it says of a result
-stands in text and tables, too. Marks differ in shape as well as in colour.
+The drawing needs a style sheet, which an untrusted notebook drops. Text and tables therefore
+contain everything that the drawing shows. Marks differ in shape as well as in colour.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ if TYPE_CHECKING:
     from dpnb.decide.decision import Decision, Test
 
 LANES = 16
-"""Groups drawn for one condition: those nearest to its threshold."""
+"""Most groups drawn for one condition: those nearest to its threshold."""
 MARKS = {1: "✓", 0: "?", -1: "✗"}
-"""Of a verdict, beside its words."""
+"""Mark of each verdict, shown beside its words."""
 CLASSES = {1: "dpnb-yes", 0: "dpnb-doubt", -1: "dpnb-no"}
 _REACH = 8.0
-"""Margin of errors, or uncertain regions, that the line reaches to either side of the threshold."""
+"""Reach of the line to either side of the threshold, in margins of error or uncertain regions."""
 _NAME = 60
-"""Most characters of a group's name in the drawing."""
+"""Longest name of a group in the drawing, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberLine:
-    """What is drawn of one condition, in units of its reading.
+    """The number line of one condition, in units of its reading.
 
     Attributes
     ----------
     test : Test
     own : bool
-        Whether groups have thresholds of their own: values are then distances from these.
+        Whether groups have their own thresholds: values are then distances from these.
     limit, moved : float
         The threshold, and the one that values were tested against.
     groups : tuple of int
-        Drawn ones, the highest value first.
+        The drawn groups, highest value first.
     verdicts : tuple of int
-        Of these, on this condition alone: 1 surely yes, -1 surely no, 0 unknown.
+        Their verdicts on this condition alone: 1 surely yes, -1 surely no, 0 unknown.
     places : tuple of (low, value, high)
-        Of these.
+        Their values and confidence intervals.
     below, above : int
-        How many groups lie beyond the drawn ones.
+        Number of groups that are not drawn, below and above the threshold.
     """
 
     test: Test
@@ -62,7 +62,7 @@ class NumberLine:
     above: int
 
     def axis(self) -> Scale:
-        """Return a scale in round numbers that holds the thresholds and what is drawn."""
+        """Return a scale in round numbers that covers the thresholds and the drawn groups."""
         reach = _REACH * max([self.test.u, *self.margins_of_error()])
         ends = [self.limit, self.moved]
         for place in self.places:
@@ -70,13 +70,13 @@ class NumberLine:
         return round_scale(min(ends), max(ends), 4)
 
     def margins_of_error(self) -> list[float]:
-        """Return half the widths of the finite intervals."""
+        """Return half the widths of the finite confidence intervals."""
         halves = [(high - low) / 2 for low, _, high in self.places]
         return [half for half in halves if math.isfinite(half)]
 
 
 def number_line(made: Decision, test: Test, most: int = LANES) -> NumberLine:
-    """Return what is drawn of a condition: its threshold, and the groups nearest to it."""
+    """Return the number line of a condition: its threshold, and the groups nearest to it."""
     reading = made.readings[test.reading]
     own, limit = _own(test), _limit(test)
 
@@ -103,11 +103,14 @@ def number_line(made: Decision, test: Test, most: int = LANES) -> NumberLine:
 
 
 def verdict_of(made: Decision, test: Test, group: int) -> int:
-    """Return what the intervals say of one condition in a group; of the only one, the verdict."""
+    """Return a group's verdict on one condition, from its confidence interval.
+
+    If there is only one condition, this is the verdict of the decision.
+    """
     if len(made.tests) == 1:
         return made.verdicts[group]
     reading, limit = made.readings[test.reading], test.limits[group]
-    # what protects from false positives tests the complement
+    # a decision that protects against false positives tests the complement
     sign = test.sign if made.protect == "fnr" else -test.sign
     if reading.low[group] > limit:
         return sign
@@ -120,13 +123,13 @@ def exact(number: float) -> str:
 
 
 def region_text(test: Test, factor: float = 1.0) -> str:
-    """Return an uncertain region; of an AVG in its own unit, with the rows for which it is said.
+    """Return an uncertain region as text; for AVG in its own unit, with the rows it assumes.
 
     Parameters
     ----------
     test : Test
     factor : float
-        Times which it is shown.
+        Multiplies the uncertain region.
     """
     u = factor * test.u / test.rows
     shown = figure(u, u)
@@ -134,12 +137,12 @@ def region_text(test: Test, factor: float = 1.0) -> str:
 
 
 def is_tested(made: Decision) -> bool:
-    """Return whether noisy values were tested; else past answers alone decided, by their intervals."""
+    """Return whether noisy values were tested; if not, intervals of past answers decided."""
     return bool(made.taken) or not made.past
 
 
 def threshold_sentence(made: Decision, test: Test) -> str:
-    """Return a condition's threshold, and what values were tested against, in words."""
+    """Return, in words, a condition's threshold and what values were tested against."""
     about = made.readings[test.reading].about
     said = f"The threshold is {exact(_limit(test))}."
     if about is not None:
@@ -171,7 +174,7 @@ def _tested_sentence(made: Decision, test: Test, about: float | None) -> str:
 
 
 def limit_label(made: Decision, line: NumberLine) -> str:
-    """Return the name of the threshold as drawn."""
+    """Return the label of the threshold in the drawing."""
     about = made.readings[line.test.reading].about
     if about is not None:
         return f"0: average at {exact(about)}"
@@ -179,7 +182,7 @@ def limit_label(made: Decision, line: NumberLine) -> str:
 
 
 def drawn_sentence(line: NumberLine) -> str:
-    """Return which groups are drawn; empty when all are."""
+    """Return which groups are drawn, and how; '' if all groups are, with their own values."""
     counts = ((line.below, "lower"), (line.above, "higher"))
     beyond = " and ".join(
         f"{count:,} {'lies' if count == 1 else 'lie'} {where}" for count, where in counts if count
@@ -197,12 +200,12 @@ def _own(test: Test) -> bool:
 
 
 def _limit(test: Test) -> float:
-    """Return the threshold that is drawn: 0 where groups have their own."""
+    """Return the threshold to draw: 0 if groups have their own thresholds."""
     return 0.0 if _own(test) or not test.limits else test.limits[0]
 
 
 def lane_sentence(made: Decision, test: Test, group: int) -> str:
-    """Return one group's value, confidence interval and verdict at one condition."""
+    """Return one group's value, confidence interval and verdict for one condition, in words."""
     reading = made.readings[test.reading]
     low, high = reading.low[group], reading.high[group]
     half = (high - low) / 2
@@ -218,7 +221,7 @@ def lane_sentence(made: Decision, test: Test, group: int) -> str:
 
 
 def line_html(made: Decision, index: int) -> str:
-    """Return a condition with its number line; without styles, its sentences alone."""
+    """Return a condition with its number line; without styles, only its sentences are visible."""
     line = number_line(made, made.tests[index])
     said = f"{threshold_sentence(made, line.test)} {drawn_sentence(line)}".strip()
     return (
@@ -228,7 +231,7 @@ def line_html(made: Decision, index: int) -> str:
 
 
 def legend_html(made: Decision) -> str:
-    """Return what marks mean; hidden with the drawing that needs it."""
+    """Return the legend of the marks; hidden when the drawing is."""
     shown = ((1, "surely yes"), (0, "unknown"), (-1, "surely no"))
     marks = "".join(f"<span>{mark_html(verdict)} {words}</span> " for verdict, words in shown)
     which = "verdict on the whole condition"
@@ -243,7 +246,7 @@ def legend_html(made: Decision) -> str:
 
 
 def mark_html(verdict: int) -> str:
-    """Return the mark of a verdict, which stands beside its words."""
+    """Return the mark of a verdict, which is shown beside its words."""
     return f'<span class="dpnb-glyph {CLASSES[verdict]}" aria-hidden="true">{MARKS[verdict]}</span>'
 
 
@@ -272,7 +275,7 @@ def _drawing(made: Decision, line: NumberLine) -> str:
 
 
 def _frame(limit: float, moved: float) -> str:
-    """Return what every lane shows: the threshold, where it was moved to, and what lies between."""
+    """Return the background of every lane: both thresholds, and the region between them."""
     left, width = min(limit, moved), abs(limit - moved)
     return (
         f'<rect class="dpnb-between" x="{left:.2f}%" width="{width:.2f}%" height="100%" '
@@ -297,7 +300,7 @@ def _lane(
     said = elements.text(lane_sentence(made, line.test, group))
     low, value, high = at
     return (
-        # groups are filtered by what is said of them on the whole
+        # the filter uses the verdict on the whole condition, not the one drawn here
         f'<li data-verdict="{made.verdicts[group]}" data-chosen="{int(made.chosen[group])}">'
         f'<span class="dpnb-name" aria-hidden="true" title="{elements.text(name)}">{elements.text(name)}</span>'
         f'<svg class="{CLASSES[verdict]}" width="100%" height="22" role="img" aria-label="{said}">'
@@ -308,7 +311,7 @@ def _lane(
 
 
 def _label(at: float, text: str, *, frame: str, left: bool) -> str:
-    """Return the name of a threshold beside its line, on the left where there is room."""
+    """Return the label of a threshold beside its line; ``left`` prefers the left side."""
     anchor, shift = ("end", -6) if at > (40 if left else 70) else ("start", 6)
     return (
         '<div class="dpnb-top"><span class="dpnb-name"></span>'

@@ -1,4 +1,4 @@
-"""What other uncertain regions would cost and leave in doubt, from released values alone. Free."""
+"""Cost and remaining doubt with other uncertain regions, from released values only. Free."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from dpnb.decide.decision import Decision, Test
 
 MULTIPLES = tuple(2.0 ** (place / 2) for place in range(-6, 7))
-"""Of the first uncertain regions: 1/8 to 8."""
+"""Multiples of the first uncertain regions, from 1/8 to 8."""
 
 
 def offers(made: Decision) -> list[list[str]]:
-    """Return multiples of the first uncertain regions, each with what it would cost and leave in doubt.
+    """Return multiples of the first uncertain regions, each with its cost and remaining doubt.
 
     Returns
     -------
     list of [multiple, sentence]
-        Empty where there is no noise to choose, and where the first step cost nothing.
+        Empty if there are no noisy values, or if the first step was free.
     """
     first = made.first_cost.level(made.privacy)
     if not made.readings or first == 0:
@@ -34,25 +34,26 @@ def offers(made: Decision) -> list[list[str]]:
 
 
 def first_factor(made: Decision) -> float:
-    """Return how many times as uncertain the first step was as the newest one."""
+    """Return the uncertain regions of the first step as a multiple of the newest step's."""
     return 2.0 ** (max(len(made.taken), 1) - 1)
 
 
 def cost_at(first: Fraction, times: float, *, pure: bool) -> Fraction:
-    """Return the level of a first step with ``times`` its uncertain regions.
+    """Return the privacy loss of a first step with ``times`` its uncertain regions.
 
-    Laplace noise: epsilon = sensitivity ln(1/(2 beta)) / u; Gaussian: rho goes with 1/u^2
+    Laplace noise: epsilon = sensitivity ln(1/(2 beta)) / u; Gaussian: rho is proportional to 1/u^2
     (:func:`dpnb.decide.apportion.level_for`).
     """
     return first / Fraction(times if pure else times * times)
 
 
 def expected_doubt(made: Decision, times: float) -> float:
-    """Return about how many groups would have a condition in doubt after such a first step.
+    """Estimate how many groups would have a condition in doubt after such a first step.
 
-    A new noisy value scatters about the released one by the noise of both; a condition is in doubt
-    while its threshold lies in the interval, whose width goes with the noise. Noises count as normal,
-    and those of different conditions as independent: no bound.
+    A new noisy value scatters around the released one with the noise of both. A condition is in
+    doubt while its threshold lies in the confidence interval, whose width is proportional to the
+    noise. The estimate treats noise as normal, and noise of different conditions as independent; it
+    is not a bound.
     """
     settled = np.ones(len(made.groups))
     for test in made.tests:
@@ -63,7 +64,7 @@ def expected_doubt(made: Decision, times: float) -> float:
 def _doubt(
     made: Decision, test: Test, growth: float
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return each group's chance that a condition is in doubt, with noise ``growth`` times the newest."""
+    """Return each group's chance that a condition is in doubt with ``growth`` times the noise."""
     from scipy.special import ndtr
 
     reading = made.readings[test.reading]
@@ -91,7 +92,7 @@ def _sentence(made: Decision, times: float, first: Fraction) -> str:
     beyond = " (more than is left)" if cost > made.remaining.level(made.privacy) else ""
     doubt, total = expected_doubt(made, times), len(made.groups)
     about = "fewer than 1" if doubt < 1 else f"about {round(doubt):,}"
-    # a group with a condition in doubt may yet be settled by the others
+    # other conditions may settle a group that has one condition in doubt
     most = "at most " if len(made.tests) > 1 and doubt >= 1 else ""
     return printable(
         f"{regions}. A first step would cost {made.privacy.parameter} "

@@ -1,4 +1,4 @@
-"""A decision as a live widget: its number lines, what other uncertain regions cost, and the next step."""
+"""A decision as a live widget: number lines, the cost of other uncertain regions, the next step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpnb.decide.decision import Decision
 
 SHOWS = ("all", "selected", "doubt", "yes", "no")
-"""Which groups a view shows: all, the selected ones, or those with one verdict."""
+"""Filters of a view: all groups, the selected ones, or those with one verdict."""
 _UNKNOWN = "The step failed for an unknown reason. Check the budget, then try again."
 _CHANGED = "This step was already taken. The next one is shown above."
 
@@ -31,20 +31,21 @@ class DecisionWidget(anywidget.AnyWidget):
     ----------
     decision : Decision
     token : str
-        Names this widget to the record that accompanies it.
+        Names this widget to the static HTML that accompanies it.
 
     Attributes
     ----------
     decision : Decision
-        The newest one: each step gives another.
+        The newest decision: each step returns a new one.
     data : dict
-        What the view shows. Released values only.
+        Contents of the view. Released values only.
     condition : int
-        Which condition's number line is shown; settable from both sides, as is
+        Index of the condition whose number line is shown; settable from both sides.
     show : {'all', 'selected', 'doubt', 'yes', 'no'}
-        which groups are, and
+        Filter of the groups; settable from both sides.
     at : int
-        which multiple of the uncertain regions is looked at, an index from 1/8 (0) to 8 (12).
+        Index of the multiple of the uncertain regions, from 1/8 (0) to 8 (12); settable from both
+        sides.
     """
 
     _esm = module("decision.js")
@@ -84,10 +85,10 @@ class DecisionWidget(anywidget.AnyWidget):
             )
         return show
 
-    # what views ask
+    # messages from views
 
     def _hear(self, _widget: Any, content: Any, _buffers: Any) -> None:
-        """Take the step that a view confirmed; what no view sends is ignored."""
+        """Take the step that a view confirmed; ignore any other message."""
         if not isinstance(content, Mapping) or self._acting:
             return
         after = content.get("refine")
@@ -95,7 +96,7 @@ class DecisionWidget(anywidget.AnyWidget):
             self._refine(after)
 
     def _refine(self, after: int) -> None:
-        """Take the step that follows so many, and send what it cost or why there is none."""
+        """Take the step after the first ``after`` ones, and send its cost or why it failed."""
         said, self._acting = {"failed": _UNKNOWN}, True
         try:
             said = self._step(after)
@@ -109,7 +110,7 @@ class DecisionWidget(anywidget.AnyWidget):
             self.send(said)
 
     def _step(self, after: int) -> dict[str, str]:
-        # the price that was confirmed is that of the step after so many
+        # the user confirmed the price of this step only
         if after != len(self.decision.taken):
             return {"failed": _CHANGED}
         self.decision = self.decision.refine()
@@ -120,7 +121,7 @@ class DecisionWidget(anywidget.AnyWidget):
 
 
 def step_offer(decision: Decision) -> dict[str, Any]:
-    """Return what the button for the next step says: its cost, or why there is no such step.
+    """Return the texts of the button for the next step: its cost, or why it cannot be taken.
 
     Returns
     -------

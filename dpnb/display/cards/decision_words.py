@@ -1,7 +1,7 @@
-"""What a decision says of itself: which error is bounded, which is certified, which is estimated.
+"""A decision in words: which error is bounded, which is certified, which is estimated.
 
-Three different claims, never mixed (docs/methods/probe.md, definition 3): a bound that every group
-has in advance, whatever the data and whatever was found; a certificate on this very result; and an
+These are three different claims (docs/methods/probe.md, definition 3): a bound that holds for every
+group in advance, whatever the data and the result; a certificate for this particular result; and an
 estimate.
 """
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 MISS, ALARM = "False negatives", "False positives"
 
 Kind: TypeAlias = Literal["bound", "certificate", "estimate", "none"]
-"""What a statement is: a bound beforehand, a certificate of this result, an estimate, or none of these."""
+"""Kind of a statement: a bound in advance, a certificate for this result, an estimate, or none."""
 
 
 def rate(value: float) -> str:
-    """Return a share as a percentage of two digits.
+    """Return a share as a percentage with two digits.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def rate(value: float) -> str:
 
 
 def rate_up(value: float) -> str:
-    """Return the same of a bound, rounded up.
+    """Return a bound as a percentage with two digits, rounded up.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def rate_up(value: float) -> str:
 
 
 def about(share: float) -> str:
-    """Return an estimated share in words; never so small that its digits mean nothing.
+    """Return an estimated share in words, without digits that mean nothing.
 
     Examples
     --------
@@ -101,9 +101,10 @@ def headline(made: Decision) -> str:
 
 
 def statements(made: Decision) -> tuple[tuple[str, str], ...]:
-    """Return what is said of each error: a short name, and the statement.
+    """Return a name and a sentence for each statement about an error.
 
-    A name is the error, a comma, and what is said of it; :func:`kinds` has the same for programs.
+    A name is the error, a comma, and the kind of statement; :func:`kinds` returns the kinds for
+    programs.
     """
     found = [_beforehand(made)]
     if made.readings:
@@ -112,7 +113,7 @@ def statements(made: Decision) -> tuple[tuple[str, str], ...]:
 
 
 def kinds(made: Decision) -> tuple[Kind, ...]:
-    """Return of which kind each statement is."""
+    """Return the kind of each statement."""
     first: Kind = "none" if _beforehand(made)[0].endswith(_UNBOUNDED) else "bound"
     if not made.readings:
         return (first,)
@@ -120,9 +121,9 @@ def kinds(made: Decision) -> tuple[Kind, ...]:
 
 
 def overview(made: Decision) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Return header and rows of a small table: what is said of which error, in figures.
+    """Return the header and lines of a small table of both errors, in numbers.
 
-    A bound beforehand is a chance that each group has; what is certified is a share of groups.
+    A bound in advance limits the chance of each group; a certificate limits a share of the groups.
     """
     misses, alarms = _bounds(made)
     if not made.readings:
@@ -167,7 +168,7 @@ def _beforehand(made: Decision) -> tuple[str, str]:
 
 
 def _rounded(made: Decision) -> str:
-    """Return to what values are rounded where conditions are on sums of rounded ones."""
+    """Return, in words, the rounding of values in conditions on sums of rounded values; else ''."""
     tests: dict[float, list[str]] = {}
     for test in made.tests:
         if test.rounding:
@@ -259,7 +260,7 @@ def cost_sentence(made: Decision) -> str:
 
 
 def next_sentence(made: Decision) -> str:
-    """Return what one more step would cost, and what randomised response would."""
+    """Return the cost of one more step, and the cost of randomised response."""
     parts = []
     if made.next_cost is not None:
         cost = loss_text(made.next_cost, made.privacy, None)
@@ -268,7 +269,7 @@ def next_sentence(made: Decision) -> str:
             "This decision used past answers only. A first step with a bound in advance would cost"
         )
         parts.append(f"{one if made.taken else first} {cost}.")
-    # a ledger of Gaussian releases alone has no randomised response
+    # GDP allows Gaussian releases only, so no randomised response
     if made.mode != "rr" and made.mode not in STUDY_MODES and made.privacy is not GDP:
         parts.append(_ceiling(loss_text(made.ceiling, made.privacy, None)))
     return " ".join(parts)
@@ -324,7 +325,7 @@ def plan_sentences(price: DecisionPrice) -> list[str]:
 
 
 def _called(price: DecisionPrice) -> list[str]:
-    """Return the aliases for options of aggregates that are shown as SQL."""
+    """Return the aliases that options need for aggregates that are shown as SQL."""
     called = {
         price.readings[test.reading][0]: test.text
         for test in reversed(price.tests)

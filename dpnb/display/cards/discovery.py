@@ -1,4 +1,4 @@
-"""Discovered values as text, as HTML, and how likely a value was to be found as a figure."""
+"""Discovered values as text and as HTML, and a figure of the probability that a value is found."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _POINTS = 200
 
 
 def _values(found: Discovery) -> InfoTable:
-    """Return the values as a table, with what is said about them."""
+    """Return the values as a table, with their sentences as notes."""
     shown = found.keys[:MAX_ROWS]
     rows = tuple((f"{place:,}", value) for place, value in enumerate(shown, start=1))
     more = words.rest_sentence(len(found.keys) - MAX_ROWS, "values")
@@ -38,7 +38,7 @@ def _values(found: Discovery) -> InfoTable:
 
 
 def discovery_sentences(found: Discovery) -> list[str]:
-    """Return what is said about the discovery, the same in every rendering."""
+    """Return the sentences about a discovery, the same in every rendering."""
     sure, low, high = percent(found.confidence), found.hidden_low, found.hidden_high
     some = f"{high:,}" if low == high else f"{low:,} to {high:,}"
     hidden = f"Hidden values: {some} (with {sure} confidence)."
@@ -57,13 +57,13 @@ def discovery_sentences(found: Discovery) -> list[str]:
 
 
 def title(found: Discovery) -> str:
-    """Return what was found, in words."""
+    """Return the number of values found, in words."""
     many = {0: "No value", 1: "1 value"}.get(len(found.keys), f"{len(found.keys):,} values")
     return f"{many} of {found.column} found in {found.table}"
 
 
 def _counted(detection: Detection, count: int) -> str:
-    """Return which value is meant, by who counts for it."""
+    """Return a value's count in words: its rows, or the different ids that count for it."""
     if not detection.ids:
         return f"with {count:,} {'row' if count == 1 else 'rows'}"
     if count == 1:
@@ -72,8 +72,8 @@ def _counted(detection: Detection, count: int) -> str:
 
 
 def detection_sentence(detection: Detection) -> str:
-    """Return which values are found, in words."""
-    # upward: it is a promise
+    """Return which values are found with which probability, in words."""
+    # rounded up: the text promises an upper bound
     up, delta = Context(prec=6, rounding=ROUND_UP), detection.threshold.delta
     alone = f"{up.divide(Decimal(delta.numerator), Decimal(delta.denominator)):.6g}"
     said = (
@@ -92,20 +92,20 @@ def detection_sentence(detection: Detection) -> str:
 
 
 def discovery_text(found: Discovery) -> str:
-    """Return the values for a terminal, and what is said about them."""
+    """Return the values for a terminal, with sentences below."""
     above = [f"{CONDITIONAL}\n"] if found.conditional else []
     return "\n".join([*above, info_table_text(_values(found))])
 
 
 def discovery_html(found: Discovery) -> str:
-    """Return the values as a table, and what is said about them below."""
+    """Return the values as an HTML table, with sentences below."""
     return elements.framed(
         f'<div class="dpnb-body">{info_table_body(_values(found), found.conditional)}</div>'
     )
 
 
 def plot_discovery(found: Discovery, ax: Axes | None = None) -> Axes:
-    """Draw the probability that a value is shown against the number of rows, or ids, that have it."""
+    """Draw the probability that a value is found against its number of rows, or of ids."""
     import numpy as np
 
     detection, sure = found.detection, found.detection.surely

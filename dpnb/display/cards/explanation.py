@@ -1,7 +1,7 @@
 """An explanation as HTML: the verdict, the table, and what may be concluded from it.
 
-As with answers, the table stands without scripts and styles. Where scripts run,
-``static/explanation.js`` sorts its rows and says what one of them means.
+As with answers, the table works without scripts and styles. Where scripts run,
+``static/explanation.js`` sorts its lines and explains a selected one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def explanation_cells(explanation: Explanation) -> tuple[list[str], list[list[str]]]:
-    """Return header and shown rows of an explanation as texts."""
+    """Return the header and the shown lines of an explanation's table as texts."""
     rows = [
         [row.predicate, explanation_words.influence_text(explanation, row), explanation_words.rank_text(explanation, row),
          explanation_words.effect_text(explanation, row)]
@@ -48,12 +48,12 @@ def explanation_cells(explanation: Explanation) -> tuple[list[str], list[list[st
 
 
 def more_rows(explanation: Explanation) -> str:
-    """Return how many rows are not shown; empty when all are."""
+    """Return how many table lines are not shown; '' if all are."""
     return words.rest_sentence(len(explanation.rows) - MAX_ROWS, "rows")
 
 
 def explanation_sentences(explanation: Explanation) -> list[str]:
-    """Return what is said below an explanation, the same in every rendering."""
+    """Return the sentences below an explanation, the same in every rendering."""
     said = (more_rows(explanation), *explanation_words.sentences(explanation))
     return [sentence for sentence in said if sentence]
 
@@ -71,7 +71,7 @@ def explanation_text(explanation: Explanation) -> str:
 
 
 def explanation_markdown(explanation: Explanation) -> str:
-    """Return an explanation as a Markdown table, its verdict above and its sentences below."""
+    """Return an explanation as a Markdown table with its verdict above and its sentences below."""
     stamped = stamps(explanation.stamp, explanation.conditional)
     above = [
         *map(strong, [*stamped, explanation_words.title(explanation)]),
@@ -89,7 +89,7 @@ def explanation_html(explanation: Explanation, token: str = "") -> str:
     ----------
     explanation : Explanation
     token : str
-        Names the live widget that accompanies this record; while that is alive, the record is
+        Names the live widget that this HTML accompanies. While the widget is alive, the HTML is
         folded to one line.
     """
     state = {"data": explanation_data(explanation), "selected": -1}
@@ -98,7 +98,7 @@ def explanation_html(explanation: Explanation, token: str = "") -> str:
 
 
 def explanation_body(explanation: Explanation) -> str:
-    """Return an explanation without styles and scripts: verdict, table, what may be concluded."""
+    """Return an explanation without styles and scripts: verdict, table, conclusions."""
     influences = _influence_axis(explanation)
     ranks = (0.5, explanation.candidates + 0.5, 1.0)
     body = "".join(
@@ -133,7 +133,7 @@ def explanation_body(explanation: Explanation) -> str:
 
 
 def explanation_data(explanation: Explanation) -> dict[str, Any]:
-    """Return what the script needs: what rows are sorted by, and a sentence for each."""
+    """Return the script's data: the sort keys of the table lines, and a sentence for each line."""
     rows = explanation.rows[:MAX_ROWS]
     return {
         "predicate": [printable(row.predicate) for row in rows],
@@ -155,7 +155,7 @@ def _explanation_head(explanation: Explanation, axis: Scale) -> str:
     times, unit = (100, " %") if explanation.relative else (1, "")
     ends = [f"{figure(times * end, 10 * times * step)}{unit}" for end in (start, end)]
     zero = -100 * start / (end - start)
-    # 0 is marked, and the ends where there is room beside it
+    # an end is labelled only if the label does not run into the mark at 0
     left = ends[0] if zero > 30 else ""
     right = ends[1] if zero < 70 else ""
     place = "display:inline-block;white-space:nowrap"
@@ -217,15 +217,16 @@ def _predicate_row(explanation: Explanation, row: Row, influences: Scale, ranks:
 
 
 def _details(summary: str, *said: str) -> str:
-    """Return sentences under a line that opens them; nothing where there is none."""
+    """Return sentences in a collapsible section; '' if there are none."""
     text = "".join(elements.said(sentence, name="dpnb-more") for sentence in said)
     return elements.opened(summary, text) if text else ""
 
 
 def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
-    """Draw the intervals of influence with 0 marked, one row for each shown predicate.
+    """Draw the confidence intervals of influence with 0 marked, one for each shown predicate.
 
-    The ranks stand at the right. Rows that tell nothing are grey, dashed, and say so.
+    The ranks are on the right. Predicates that allow no conclusion are grey and dashed, and their
+    labels say so.
 
     Parameters
     ----------
@@ -242,7 +243,7 @@ def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
         color, style = ("grey", (0, (2, 1))) if silent else ("C0", "-")
         ax.plot(ends, [place, place], color=color, linewidth=3, linestyle=style)
         ranks = f"rank {explanation_words.rank_text(explanation, row)}"
-        # beside the axes, not inside them
+        # outside the axes
         ax.annotate(
             ranks, (1, place), (6, 0), xycoords=("axes fraction", "data"),
             textcoords="offset points", va="center", color="grey" if silent else None,

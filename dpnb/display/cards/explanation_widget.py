@@ -1,4 +1,4 @@
-"""An explanation as a live widget: rows can be sorted, and one of them picked."""
+"""An explanation as a live widget: table lines can be sorted, and one of them selected."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class ExplanationWidget(anywidget.AnyWidget):
-    """An explanation whose rows can be sorted, and one of them picked.
+    """An explanation whose table lines can be sorted, and one of them selected.
 
     Parameters
     ----------
     explanation : Explanation
     token : str
-        Names this widget to the record that accompanies it.
+        Names this widget to the static HTML that accompanies it.
 
     Attributes
     ----------
     data : dict
-        What the view shows. Released values only.
+        Contents of the view. Released values only.
     selected : int
-        Index in ``explanation.rows`` of the picked row, -1 for none; settable from both sides.
+        Index in ``explanation.rows`` of the selected line, -1 for none; settable from both sides.
     """
 
     _esm = module("explanation.js")
@@ -52,7 +52,7 @@ class ExplanationWidget(anywidget.AnyWidget):
 
     @property
     def row(self) -> Row | None:
-        """The picked row; None while none is."""
+        """The selected line; None if none is selected."""
         return None if self.selected < 0 else self._explanation.rows[self.selected]
 
     @traitlets.validate("selected")

@@ -1,4 +1,4 @@
-"""What an explanation says of itself: what its table means, and what may be concluded from it."""
+"""An explanation in words: what its table means, and what may be concluded from it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 def influence_text(explanation: Explanation, row: Row) -> str:
-    """Return the confidence interval of a row's influence as shown."""
+    """Return the confidence interval of a predicate's influence as shown."""
     return f"{_amount(explanation, row.influence_low, -1)} to {_amount(explanation, row.influence_high, 1)}"
 
 
 def rank_text(explanation: Explanation, row: Row) -> str:
-    """Return the confidence interval of a row's rank as shown."""
+    """Return the confidence interval of a predicate's rank as shown."""
     if row.rank_low == row.rank_high:
         return f"{row.rank_low:,}"
     return f"{row.rank_low:,} to {row.rank_high:,}"
 
 
 def effect_text(explanation: Explanation, row: Row) -> str:
-    """Return in words what leaving out the rows of a predicate does."""
+    """Return, in words, the effect of leaving out the rows of a predicate."""
     if row.influence_low <= 0 <= row.influence_high:
         return "could be noise"
     if explanation.indistinct(row):
@@ -42,7 +42,7 @@ def effect_text(explanation: Explanation, row: Row) -> str:
 
 
 def _left(explanation: Explanation, end: float | None, side: int) -> str:
-    """Return what the difference is at most (side 1) or at least without some rows, as shown."""
+    """Return the upper (side 1) or lower (side -1) bound on the difference without some rows."""
     if end is None:
         return ""
     question = explanation.question
@@ -52,14 +52,14 @@ def _left(explanation: Explanation, end: float | None, side: int) -> str:
 
 
 def _amount(explanation: Explanation, value: float, side: int = 0) -> str:
-    """Return an influence as shown; an end of an interval is rounded to its side."""
+    """Return an influence as shown; with side -1 or 1, an end of an interval, rounded outward."""
     times, unit = (100, " %") if explanation.relative else (1, "")
     shown = times * value, times * explanation.margin_of_error
     return (end_text(*shown, side) if side else figure(*shown)) + unit
 
 
 def influence_unit(explanation: Explanation) -> str:
-    """Return in what influences are given."""
+    """Return the unit of influences."""
     name, function = explanation.question.aggregate, explanation.question.function
     if explanation.relative:
         return RELATIVE_UNIT
@@ -69,7 +69,7 @@ def influence_unit(explanation: Explanation) -> str:
 
 
 def meaning_sentences(explanation: Explanation) -> tuple[str, ...]:
-    """Return what the columns mean, in plain words."""
+    """Return the meaning of the columns, in plain words."""
     question = explanation.question
     share = " (as a share of the released difference)" if explanation.relative else ""
     group = "smallest" if question.function == "AVG" else "largest"
@@ -87,13 +87,13 @@ def meaning_sentences(explanation: Explanation) -> tuple[str, ...]:
 
 
 def caution_sentence(explanation: Explanation) -> str:
-    """Return what may not be concluded from any row."""
+    """Return what may not be concluded from the table."""
     sums = "Percentages do not add up. " if explanation.relative else f"{explanation.reason} "
     return f"{sums}This tells what goes together in the data, not what causes what."
 
 
 def row_sentence(explanation: Explanation, row: Row) -> str:
-    """Return what may be concluded from one row, for a reader who knows no statistics."""
+    """Return what may be concluded from one table line, for a reader who knows no statistics."""
     influence, ranks = influence_text(explanation, row), rank_text(explanation, row)
     if row.influence_low <= 0 <= row.influence_high:
         return (
@@ -120,7 +120,7 @@ def _candidates(explanation: Explanation) -> str:
 
 
 def level_sentence(explanation: Explanation) -> str:
-    """Return what the intervals promise."""
+    """Return what the confidence intervals guarantee."""
     sure = percent(explanation.confidence)
     if explanation.joint and len(explanation.rows) > 1:
         said = (
@@ -128,7 +128,7 @@ def level_sentence(explanation: Explanation) -> str:
             "confidence. Separately, the same holds for those of rank."
         )
     else:
-        # a row has two: of influence and of rank
+        # each table line has two intervals: influence and rank
         said = words.interval_sentence(sure, 2 * len(explanation.rows), each=True)
     ends = [end for row in explanation.rows for end in (row.left_low, row.left_high)]
     if all(end is None for end in ends):
@@ -144,7 +144,7 @@ def level_sentence(explanation: Explanation) -> str:
 
 
 def noise_sentence(explanation: Explanation) -> str:
-    """Return which rows are too uncertain; empty when none is."""
+    """Return how many predicates are too uncertain for a conclusion; '' if none is."""
     silent = sum(map(explanation.indistinct, explanation.rows))
     if not silent:
         return ""
@@ -160,7 +160,7 @@ def noise_sentence(explanation: Explanation) -> str:
 
 
 def advice_sentence(explanation: Explanation) -> str:
-    """Return what limits the table and what would help; empty if nothing much does."""
+    """Return what limits the precision and what would help; '' if no predicate is too uncertain."""
     if not noise_sentence(explanation):
         return ""
     rows = explanation.rows
@@ -187,7 +187,7 @@ def advice_sentence(explanation: Explanation) -> str:
 
 
 def cost_sentence(explanation: Explanation) -> str:
-    """Return what was spent, on what, and what is left."""
+    """Return what was spent, how it was split, and what is left."""
     parts = {"topk": "selection", "influence": "influences", "rank": "ranks"}
     split = ", ".join(f"{amount_text(Fraction(explanation.rho[n]))} {w}" for n, w in parts.items())
     text = words.cost_text(explanation.bill)
@@ -195,7 +195,7 @@ def cost_sentence(explanation: Explanation) -> str:
 
 
 def doubt_sentence(explanation: Explanation) -> str:
-    """Return a warning when the question itself may be due to noise; empty otherwise."""
+    """Return a warning if the difference itself may be noise or goes the other way; else ''."""
     if explanation.question.valid:
         return ""
     if explanation.reversed:
@@ -204,7 +204,7 @@ def doubt_sentence(explanation: Explanation) -> str:
 
 
 def sentences(explanation: Explanation) -> tuple[str, ...]:
-    """Return what is said below the table, in order; the same in every rendering."""
+    """Return the sentences below the table, in order; the same in every rendering."""
     said = (
         doubt_sentence(explanation),
         noise_sentence(explanation),
@@ -220,6 +220,6 @@ def sentences(explanation: Explanation) -> tuple[str, ...]:
 
 
 def title(explanation: Explanation) -> str:
-    """Return what is explained, as a caption."""
+    """Return the explained question, as a caption."""
     question = explanation.question
     return f"Why is {question.left} above {question.right} in {question.aggregate}?"

@@ -1,7 +1,7 @@
-"""What past answers tell, as text and as HTML: a table, what it promises, and where it comes from.
+"""Inference from past answers, as text and as HTML: a table, its guarantee, and its sources.
 
-The table stands without scripts and styles. Where scripts run, ``static/inference.js`` shows the
-interval at every confidence; beside a kernel it also answers claims.
+The table works without scripts and styles. Where scripts run, ``static/inference.js`` shows the
+confidence interval at every confidence; with a kernel it also shows the probability of a claim.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ if TYPE_CHECKING:
 
 ORIGIN = "Past answers used"
 MAX_SOURCES = 20
-"""Past answers shown before the rest is only counted; ``sources`` has them all."""
+"""Most past answers shown; the rest is only counted, and ``sources`` has them all."""
 TEXT_SOURCES = 5
-"""The same in text."""
+"""The same limit in text."""
 MOST_SURE = 0.9999
-"""A confidence that was found is not shown more exactly."""
+"""A confidence above this is shown as 'more than' this one."""
 _WIDTH, _HEIGHT = 480, 84
 _NARROW = 60
-"""Most characters of a statement in a terminal."""
+"""Longest statement in a terminal, in characters."""
 
 
 def inference_cells(inference: Inference) -> tuple[list[str], list[list[str]]]:
-    """Return header and shown rows of an inference as texts."""
+    """Return the header and the shown lines of an inference's table as texts."""
     return group_cells(inference, inference.aggregates, sure_text(inference))
 
 
 def inference_sentences(inference: Inference) -> list[str]:
-    """Return what is said about an inference, the same in every rendering."""
+    """Return the sentences about an inference, the same in every rendering."""
     said = [interval_sentence(inference), cost_sentence(inference), *notes(inference)]
     hidden = len(inference.rows) - MAX_ROWS
     if hidden > 0:
@@ -67,7 +67,7 @@ def sure_text(inference: Inference) -> str:
 
 
 def interval_sentence(inference: Inference) -> str:
-    """Return what the intervals promise."""
+    """Return what the intervals guarantee."""
     if inference.look == 1:
         return _promise(inference)
     return (
@@ -107,7 +107,7 @@ def _promise(inference: Inference) -> str:
 
 def cost_sentence(inference: Inference) -> str:
     """Return where the numbers come from, and that they cost nothing."""
-    # a prior, or bounds, rest on everything that is linked
+    # with a prior, and for bounds, all linked releases count; otherwise only those with a weight
     weighted = inference.method == "blue" and inference.prior is None
     linked = {name.rpartition("/")[0] for name in inference.joint.names}
     number = len(inference.joint.used if weighted else linked)
@@ -118,7 +118,7 @@ def cost_sentence(inference: Inference) -> str:
 
 
 def notes(inference: Inference) -> tuple[str, ...]:
-    """Return what else has to be said, one sentence each."""
+    """Return further notes, one sentence each."""
     found = []
     if inference.consistency.alarmed:
         found.append(
@@ -143,7 +143,7 @@ def notes(inference: Inference) -> tuple[str, ...]:
 
 
 def inference_text(inference: Inference) -> str:
-    """Return an inference for a terminal: the table, what it promises, and what it rests on most."""
+    """Return an inference for a terminal: the table, its guarantee, and its main sources."""
     above = [f"{stamp}\n" for stamp in stamps(inference.stamp, inference.conditional)]
     lines = aligned(*inference_cells(inference), range(len(inference.keys)))
     said = map(printable, inference_sentences(inference))
@@ -160,7 +160,7 @@ def inference_html(inference: Inference, token: str = "") -> str:
     ----------
     inference : Inference
     token : str
-        Names the live widget that accompanies this record; while that is alive, the record is
+        Names the live widget that this HTML accompanies. While the widget is alive, the HTML is
         folded to one line.
     """
     state = {"data": inference_data(inference), "at": 0}
@@ -200,15 +200,15 @@ def inference_body(inference: Inference) -> str:
 
 
 def inference_data(inference: Inference) -> dict[str, Any]:
-    """Return what the script needs: the shown values, and the interval of each at every confidence.
+    """Return the script's data: the shown values, and their intervals at every confidence.
 
     Returns
     -------
     dict
-        ``groups`` and ``aggregates`` by name; ``points`` for each aggregate and in it for each shown
-        group, of which each has a confidence and an interval as texts, and where the
-        interval starts and ends on the axis of the curve, in thousandths; ``start``: the point of the
-        inference's own confidence; ``note``.
+        ``groups`` and ``aggregates``: names; ``points``: a list for each aggregate and, within it,
+        each shown group, whose points have a confidence and an interval as texts, and the start and
+        the end of the interval on the axis of the curve, in thousandths; ``start``: index of the
+        point with the inference's own confidence; ``note``.
     """
     rows = inference.rows[:MAX_ROWS]
     pairs = [(found, row) for found in inference.aggregates for row in rows]
@@ -226,7 +226,7 @@ def inference_data(inference: Inference) -> dict[str, Any]:
 
 
 def value_name(inference: Inference, found: Inferred, row: int) -> str:
-    """Return one group's value by name: 'n of Male'."""
+    """Return the name of one group's value: 'n of Male'."""
     return printable(
         f"{found.alias} of {inference.group_label(row)}" if inference.keys else found.alias
     )
@@ -234,7 +234,7 @@ def value_name(inference: Inference, found: Inferred, row: int) -> str:
 
 @cache
 def inference_css() -> str:
-    """Return the styles of inferences, which stand beside those of every result."""
+    """Return the styles of inferences, which add to those of every result."""
     return (elements.STATIC / "inference.css").read_text(encoding="utf-8")
 
 
@@ -254,7 +254,7 @@ def _points(inference: Inference, found: Inferred, row: int) -> list[list[str | 
 
 
 def _drawn(found: Inferred, row: int, axis: Scale) -> str:
-    """Return an interval with its estimate; bounds without one as a hollow bar."""
+    """Return an interval with its estimate, or bounds without an estimate as a hollow bar."""
     low, high = found.low[row], found.high[row]
     if found.estimate[row] is None and not found.places[row] and math.isfinite(high - low):
         return bar_mark(low, high, axis, opened=True)
@@ -262,7 +262,7 @@ def _drawn(found: Inferred, row: int, axis: Scale) -> str:
 
 
 def _density(inference: Inference) -> str:
-    """Return the curve of a single value, with the interval shaded; its facts are in the table."""
+    """Return the curve of a single value with its interval shaded; the table has the same facts."""
     [found, *others] = inference.aggregates
     if others or len(inference.groups) != 1 or not has_curve(inference, found, 0):
         return ""
@@ -286,7 +286,7 @@ def _density(inference: Inference) -> str:
     area = " ".join(f"{x(at)},{y(density)}" for at, density in shaded)
     half = (end - start) / 2
     ends = "".join(f"<span>{figure(at, half)}</span> " for at in (start, value, end))
-    # a notebook that is not trusted drops styles and drawing: then its words are not shown either
+    # an untrusted notebook drops styles and drawing; display:none then hides the caption, too
     return (
         '<div class="dpnb-density" style="max-width:520px;display:none">'
         "<p>How likely each value is, given the past answers. The confidence interval is shaded.</p>"
@@ -306,7 +306,7 @@ def _density(inference: Inference) -> str:
 
 
 def _origin(inference: Inference) -> str:
-    """Return the past answers that an inference rests on, under a line that opens them."""
+    """Return the past answers behind an inference, in a collapsible section."""
     info = _sources(inference, MAX_SOURCES)
     if not info.rows:
         return ""
@@ -336,7 +336,7 @@ def _right(tag: str, value: str) -> str:
 
 
 def _sources(inference: Inference, most: int, narrow: int | None = None) -> InfoTable:
-    """Return the most important past answers as texts; with weights where there is one value."""
+    """Return a table of the most important past answers, with weights for a single value."""
     sources = inference.sources
     single = len(inference.shares) == 1
     shares = "share of the variance" if single else "largest share of the variance"

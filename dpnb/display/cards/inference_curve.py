@@ -1,4 +1,4 @@
-"""How likely each value is by past answers, as a curve; and the interval at every confidence."""
+"""The density of a value given past answers, and its confidence interval at every confidence."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ if TYPE_CHECKING:
     from dpnb.answers.inferred import Inferred
 
 POINTS = 61
-"""Points of a curve."""
+"""Number of points of a curve."""
 REACH = 4.0
-"""Standard deviations that it reaches to either side."""
+"""Reach of a curve to either side of the estimate, in standard deviations."""
 LEVELS = (
     *(share / 100 for share in (*range(50, 90, 2), *range(90, 100))),
     0.995, 0.998, 0.999, 0.9999,
 )  # fmt: skip
-"""Confidences for which an interval is shown, beside that of the inference."""
+"""Confidences for which an interval is shown, in addition to the inference's own."""
 
 
 def has_curve(inference: Inference, found: Inferred, group: int) -> bool:
-    """Return whether a group's interval rests on a distribution, so that the value has a curve.
+    """Return whether a group's interval comes from a distribution, so that the value has a curve.
 
-    Bounds that hold whatever was asked rest on none.
+    Guaranteed bounds do not come from a distribution.
     """
     told = bool(found.places[group]) and found.estimate[group] is not None
     return told and inference.method != "guaranteed"
 
 
 def has_levels(inference: Inference, found: Inferred, group: int) -> bool:
-    """Return whether a group has an interval at every confidence: by the distribution of the noise alone."""
+    """Return whether the noise distribution alone gives a group an interval at every confidence."""
     if not has_curve(inference, found, group):
         return False
     if inference.method != "blue" or inference.prior is not None or inference.chosen == "any":
         return False
-    # of a mean with other than Gaussian noise it would take seconds
+    # a mean with noise other than Gaussian would take seconds
     return len(found.places[group]) == 1 or inference.joint.gaussian
 
 
 def curve(inference: Inference, found: Inferred, group: int) -> list[tuple[float, float]]:
-    """Return values around an estimate, each with its density by past answers.
+    """Return values around an estimate, each with its density given past answers.
 
-    From finite differences of the probability that the exact value is above (docs/methods/bayes.md,
-    theorem 9).
+    Uses finite differences of the probability that the exact value is above a number
+    (docs/methods/bayes.md, theorem 9).
 
     Returns
     -------
     list of pairs, length 61
-        Empty where there is no noise.
+        Empty if there is no noise.
     """
     middle, half = found.estimate[group], reach(inference, found, group)
     if middle is None or not half > 0:
@@ -69,9 +69,10 @@ def density_at(points: list[tuple[float, float]], at: float) -> float:
 
 
 def levels(inference: Inference, found: Inferred, group: int) -> list[tuple[float, float, float]]:
-    """Return confidences, rising, each with the ends of the interval that it gives.
+    """Return confidences in ascending order, each with the ends of its confidence interval.
 
-    Each for this value alone; of one that was picked from several, so that it holds nevertheless.
+    Each interval is for this value alone. If the question was picked from several, the intervals
+    are wide enough to hold nevertheless.
     """
     from dpnb.estimation.mixed import count_interval, mean_interval
 
@@ -98,7 +99,7 @@ def reach(inference: Inference, found: Inferred, group: int) -> float:
 
 
 def _spread(inference: Inference, found: Inferred, group: int) -> float:
-    """Return the standard deviation of an estimate; of a mean, to first order."""
+    """Return the standard deviation of an estimate; for a mean, to first order."""
     place, middle = found.places[group], found.estimate[group]
     if len(place) == 1 or middle is None:
         return float(inference.joint.distribution({place[0]: 1.0}).sd)

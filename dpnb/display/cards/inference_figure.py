@@ -1,4 +1,4 @@
-"""What past answers tell, as matplotlib figures."""
+"""Inference from past answers, as matplotlib figures."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def plot_inference(inference: Inference, ax: Axes | None = None) -> Axes:
-    """Draw how likely each value is, or of groups the intervals of the first aggregate.
+    """Draw the first aggregate: the density of a single value, or the intervals of groups.
 
-    Groups that past answers do not determine say so beside their name.
+    Groups that past answers do not determine are labelled as such.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What past answers tell as a live widget: how likely a claim is, and the interval at any confidence."""
+"""An inference as a live widget: the probability of a claim, and intervals at every confidence."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _WORDS = {">": "above", "<": "below", ">=": "at least", "<=": "at most"}
 
 
 class InferenceWidget(anywidget.AnyWidget):
-    """An inference that tells how likely a claim about a value is, free of charge.
+    """An inference that shows the probability of a claim about a value, free of charge.
 
     Parameters
     ----------
     inference : Inference
     token : str
-        Names this widget to the record that accompanies it.
+        Names this widget to the static HTML that accompanies it.
 
     Attributes
     ----------
     data : dict
-        What the view shows. Released values only.
+        Contents of the view. Released values only.
     at : int
-        Which value the claim is about: the shown groups of the first aggregate from 0 on, then those of
-        the next one; settable from both sides.
+        Index of the value that the claim is about: the shown groups of the first aggregate from 0
+        on, then those of the next one; settable from both sides.
     operator : {'>', '<', '>=', '<='}
-        Settable from both sides, as is
+        The comparison; settable from both sides.
     number : float
-        what the value is compared with.
+        The number to compare the value with; settable from both sides.
     said : str
-        The probability of the claim in words, reckoned here.
+        The probability of the claim in words, computed in Python.
     """
 
     _esm = module("inference.js")
@@ -71,7 +71,7 @@ class InferenceWidget(anywidget.AnyWidget):
 
     @property
     def probability(self) -> float | None:
-        """How likely the claim is; None where past answers do not tell."""
+        """The probability of the claim; None if past answers do not determine it."""
         found, row = self._value()
         try:
             return self._inference.probability(
@@ -89,7 +89,7 @@ class InferenceWidget(anywidget.AnyWidget):
         self._reckon()
 
     def _reckon(self) -> None:
-        """Tell how likely the claim is."""
+        """Compute the probability of the claim and put it into words."""
         if not self._rows:
             return
         found, row = self._value()
@@ -98,7 +98,7 @@ class InferenceWidget(anywidget.AnyWidget):
             self.said = f"Past answers do not determine {name}: ask for it with a query."
             return
         if found.margin_of_error(row) > 0:
-            # nothing is certain beside noise, only too near to it for a float
+            # with noise nothing is certain; a float may only be too close to 0 or 1 to show it
             chance = min(max(chance, _ALMOST), 1 - _ALMOST)
         claim = f"{name} is {_WORDS[self.operator]} {number_text(self.number)}"
         sources = "past answers and the prior"
@@ -134,12 +134,12 @@ class InferenceWidget(anywidget.AnyWidget):
 
 
 def number_text(number: float) -> str:
-    """Return a number as a reader wrote it, with thousands separators."""
+    """Return a number as the reader wrote it, with thousands separators."""
     return printable(f"{number:,.12g}")
 
 
 def _start(inference: Inference, rows: tuple[int, ...]) -> float:
-    """Return a number to start from: the first estimate, in as many digits as it deserves."""
+    """Return the initial number to compare with: the first estimate, rounded to useful digits."""
     for found in inference.aggregates:
         for row in rows:
             value, half = found.estimate[row], found.margin_of_error(row)

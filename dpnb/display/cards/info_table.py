@@ -1,4 +1,4 @@
-"""A captioned table of texts, and what is shown as one."""
+"""The card of a captioned table of texts, and of results that are shown as one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpnb.results import InfoTable
 
 
 def as_info_table(info: Callable[[Any], InfoTable]) -> Card:
-    """Return the card of a result that is shown as a table."""
+    """Return the card of a result that is shown as a captioned table."""
     return Card(
         lambda result: info_table_text(info(result)), lambda result: info_table_html(info(result))
     )

@@ -36,7 +36,7 @@ def price_info_table(price: Price) -> InfoTable:
 
 
 def price_words(bill: Bill, *, affordable: bool) -> tuple[str, str]:
-    """Return a price, and what it would leave."""
+    """Return the price as a caption, and a note on what would be left."""
     spent, remaining, privacy = bill.spent, bill.remaining, bill.privacy
     left = remaining.level(privacy)
     if affordable:
@@ -51,7 +51,7 @@ def price_words(bill: Bill, *, affordable: bool) -> tuple[str, str]:
 
 
 def _forecast(origin: Origin, privacy: PrivacyDefinition, delta: float | None) -> str:
-    """Return how the answer would reach the error, and what it would cost alone."""
+    """Return how much past answers contribute, and what the answer would cost without them."""
     alone = f"Asked alone, it would cost {loss_text(origin.alone, privacy, delta)}."
     if origin.way == "history" and not origin.past:
         return f"This follows from the declared values: no row can match. {alone}"

@@ -1,6 +1,6 @@
-"""The provenance table as HTML, for the owner: who has learned how much of what.
+"""The provenance table as HTML, for the owner: how much was released to whom.
 
-Tables that need neither scripts nor styles come first; the live view starts from the same ones.
+Tables that need neither scripts nor styles come first; the live view starts from the same tables.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 def provenance_html(provenance: Provenance) -> str:
-    """Return the table as HTML that a notebook can keep."""
+    """Return the provenance table as HTML that a notebook can keep."""
     style = f"<style>{provenance_css()}</style>"
     return elements.framed(f"{style}{provenance_body(provenance)}")
 
 
 def provenance_body(provenance: Provenance) -> str:
-    """Return the same without styles."""
+    """Return the provenance table as HTML without styles."""
     first, *rest = summary_sentences(provenance)
     part = share(provenance, provenance.spent, provenance.cap)
     groups = tables.coalition_table(provenance)
@@ -66,7 +66,7 @@ def _heat(provenance: Provenance) -> str:
 
 
 def _fairness(provenance: Provenance) -> str:
-    """Return how far the answers went to the privileged, as a place on a scale and in words."""
+    """Return how far answers went to privileged analysts, as a mark on a scale and in words."""
     if len(provenance.rows) < 2:
         return ""
     found, ends, equal = provenance.ndcfg, provenance.ndcfg_range, provenance.ndcfg_even
@@ -92,7 +92,7 @@ def _fairness(provenance: Provenance) -> str:
 
 @cache
 def provenance_css() -> str:
-    """Return the styles of provenance, which stand beside those of every result."""
+    """Return the styles of provenance, which add to those of every result."""
     return (elements.STATIC / "provenance.css").read_text(encoding="utf-8")
 
 

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from dpnb.owner.report import Provenance
 
 _DARK = 0.18
-"""Below this luminance of its cell a number is white."""
+"""A number is white if the luminance of its cell is below this."""
 
 
 def plot_provenance(provenance: Provenance, ax: Axes | None = None) -> Axes:
-    """Draw who knows how much of which column: numbers on cells shaded by the share of a limit.
+    """Draw releases by analyst and column: numbers on cells shaded by the share of a limit.
 
     Parameters
     ----------
@@ -101,5 +101,5 @@ def _wrapped(name: str) -> str:
 
 
 def _label(text: str) -> str:
-    """Return a text that matplotlib does not read as a formula; its lines stay."""
+    """Return a text that matplotlib does not read as a formula, with its line breaks."""
     return "\n".join(printable(line) for line in text.split("\n")).replace("$", r"\$")

@@ -1,7 +1,7 @@
-"""The tables of the provenance table as HTML; text is escaped here.
+"""The parts of the provenance table as HTML tables; text is escaped here.
 
-Each stands without scripts and styles. A cell's share of its limit is drawn as a line under its number,
-which styles turn into a tint as well.
+Each table works without scripts and styles. A line under the number in a cell shows its share of
+the limit; styles add a tint.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from dpnb.owner.report import Provenance, Row
 
 MOST_LISTED = 300
-"""Columns and charges listed in full below the tables."""
+"""Most columns and charges listed in full below the tables."""
 _LONG = 14
-"""Characters from which a name takes a wide column."""
+"""Names with more characters than this get a wide column."""
 _LEFT, _RIGHT = "text-align:left", "text-align:right"
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A way to write losses: its name, and what it makes of a loss."""
+    """A unit for privacy losses: its name, and the conversion of a loss."""
 
     name: str
     of: Callable[[PrivacyLoss], float]
@@ -58,13 +58,13 @@ class Unit:
         return amount_text(self.of(loss))
 
     def share(self, loss: PrivacyLoss, limit: PrivacyLoss) -> float:
-        """Return a loss as a share of a limit; of no limit at all everything is the whole."""
+        """Return a loss as a share of a limit; if the limit is 0, a positive loss gives 1."""
         level, most = self.of(loss), self.of(limit)
         return level / most if most else float(level > 0)
 
 
 def units(provenance: Provenance) -> list[Unit]:
-    """Return the ledger's own unit, and epsilon beside rho where there is a delta."""
+    """Return the ledger's own unit, and also epsilon if the ledger counts rho and has a delta."""
     privacy, delta = provenance.privacy, provenance.delta
     found = [Unit(privacy.parameter, lambda loss: float(loss.level(privacy)))]
     if privacy.counts_rho and delta is not None:
@@ -75,7 +75,7 @@ def units(provenance: Provenance) -> list[Unit]:
 
 
 def analysts(provenance: Provenance) -> str:
-    """Return one line for each analyst: limit, spent, left, answers; all together below."""
+    """Return limit, spent, left and answers: a line for each account, and all together below."""
     own, *others = units(provenance)
     beside = (
         f" (ε: epsilon at delta {amount_text(provenance.delta)})"
@@ -101,7 +101,7 @@ def analysts(provenance: Provenance) -> str:
 
 
 def heat_map(provenance: Provenance, shown: Unit | None = None) -> str:
-    """Return who knows how much of which column, in a part of the page that scrolls sideways."""
+    """Return a table of releases by analyst and column, which scrolls sideways."""
     columns = heads(provenance)
     if not columns:
         return ""
@@ -126,7 +126,7 @@ def heat_map(provenance: Provenance, shown: Unit | None = None) -> str:
 
 
 def heat_note(provenance: Provenance, shown: Unit) -> str:
-    """Return how to read the cells."""
+    """Return a note on how to read the cells."""
     adds = "" if shown.name == provenance.privacy.parameter else " Epsilons do not add up."
     return (
         f"Shade and line: the share of the analyst's limit; for {TOGETHER}, of the view's limit or the "
@@ -135,7 +135,7 @@ def heat_note(provenance: Provenance, shown: Unit) -> str:
 
 
 def column_list(provenance: Provenance) -> str:
-    """Return every column in full, with what was released to whom, under a line that opens it."""
+    """Return all columns in full, with what was released to whom, in a collapsible section."""
     columns = heads(provenance)
     if not columns:
         return ""
@@ -160,7 +160,7 @@ def column_list(provenance: Provenance) -> str:
 
 
 def charge_list(provenance: Provenance) -> str:
-    """Return the charges, newest first, under a line that opens them."""
+    """Return the charges, newest first, in a collapsible section."""
     own = units(provenance)[0]
     total, rows = NONE, []
     for one in provenance.timeline:
@@ -183,7 +183,7 @@ def charge_list(provenance: Provenance) -> str:
 
 
 def rule_list(provenance: Provenance) -> str:
-    """Return what the owner decided, under a line that opens it; nothing where there is nothing."""
+    """Return the owner's decisions in a collapsible section; '' if there are none."""
     rows = rule_lines(provenance, MOST_LISTED)
     if not rows:
         return ""
@@ -192,7 +192,7 @@ def rule_list(provenance: Provenance) -> str:
 
 
 def coalition_table(provenance: Provenance) -> str:
-    """Return what was released to analysts together; nothing where there is one only."""
+    """Return a table of what was released to analysts together; '' if there is only one."""
     groups = coalitions(provenance)
     body = "".join(_coalition(provenance, one) for one in groups)
     if not groups:
@@ -213,7 +213,7 @@ def _titles(titles: Iterable[str]) -> str:
 
 
 def _amount(provenance: Provenance, loss: PrivacyLoss, *, left: bool = False) -> str:
-    """Return a loss in the ledger's unit, the epsilon it means below it."""
+    """Return a loss in the ledger's unit, with the corresponding epsilon below."""
     own, *others = units(provenance)
     epsilon = f"ε {amount_text(others[0].of(loss), left=left)}" if others and loss.rho else ""
     return amount_text(own.of(loss), left=left) + _small(epsilon)
@@ -249,7 +249,7 @@ def _analyst(provenance: Provenance, line: Line) -> str:
 
 
 def _together(provenance: Provenance, label: str, known: PrivacyLoss, *, cap: bool) -> str:
-    """Return the line of all together, or of what the owner released."""
+    """Return the line for all together, or for what the owner released."""
     part = share(provenance, known, provenance.cap)
     own = sum(one.row == OWNER for one in provenance.timeline)
     answered = sum(row.answered for row in provenance.rows) if cap else own
@@ -269,7 +269,7 @@ def _together(provenance: Provenance, label: str, known: PrivacyLoss, *, cap: bo
 
 
 def _cells(cells: Iterable[tuple[str, str]]) -> str:
-    """Return cells that bear their heads, for narrow pages."""
+    """Return cells that carry their column heads, for narrow pages."""
     return "".join(
         f'<td data-head="{head}" style="{_LEFT if head.startswith("of ") else _RIGHT}">{content}</td>'
         for head, content in cells
@@ -311,7 +311,7 @@ def _heat_row(
 
 
 def _heat_foot(provenance: Provenance, groups: Sequence[Sequence[Head]], shown: Unit) -> str:
-    """Return what all together know of each column, and its limit where one has any."""
+    """Return the line for all together, and a line of limits if any column has one."""
     limits = [group[0].column.limit if len(group) == 1 else None for group in groups]
     cells = "".join(
         _heat_cell(shown, known_of(group), limit or provenance.cap)

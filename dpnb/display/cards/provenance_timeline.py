@@ -1,7 +1,7 @@
-"""The course of spending as a step chart: the total against the cap, and each analyst.
+"""Spending over time as a step chart: the total against the cap, and each analyst.
 
-Its words are drawn by the style sheet from attributes, so that nothing is left of it where styles are
-not shown: the sentence above it and the table of charges say the same.
+The style sheet draws all labels from attributes, so without styles nothing of the chart is left.
+The sentence above it and the table of charges contain the same facts.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from dpnb.owner.report import Provenance, Spending
 
 MOST_DRAWN = 6
-"""Analysts drawn, those who learned most."""
+"""Most analysts drawn: those to whom most was released."""
 _STEPS = 400
 _GAP = 10.5
-"""Least distance of two labels, in percent of the height."""
+"""Smallest distance of two labels, in percent of the height."""
 _FAR = 0.3
-"""Below this share of the cap the axis ends before it."""
+"""If spending stays below this share of the cap, the axis ends before the cap."""
 
 
 def timeline(provenance: Provenance) -> str:
-    """Return the chart under a sentence that says the same; the sentence alone while nothing is spent."""
+    """Return the chart below a sentence with the same facts; the sentence alone without charges."""
     above = f"{elements.section('How the budget was spent')}{elements.notes(timeline_sentence(provenance))}"
     names, steps = course(provenance)
     if not steps:
@@ -71,10 +71,10 @@ def timeline(provenance: Provenance) -> str:
 
 
 def course(provenance: Provenance) -> tuple[list[str], list[list[float]]]:
-    """Return who is drawn, all together first, and how much each has after each charge.
+    """Return the names of the drawn lines, all together first, and their totals after each charge.
 
-    The first point is before the first charge. Of many charges only some are drawn, the last one
-    always.
+    The first point is before the first charge. Of many charges only some are drawn, always
+    including the last one.
     """
     privacy = provenance.privacy
     rows = sorted(provenance.rows, key=lambda row: -row.known.level(privacy))
@@ -95,7 +95,7 @@ def course(provenance: Provenance) -> tuple[list[str], list[list[float]]]:
 
 
 def path(places: Sequence[float]) -> str:
-    """Return steps of equal width from left to right, as an SVG path; a step shows a charge's end."""
+    """Return steps of equal width as an SVG path, each at the total after a charge."""
     width = 100 / max(1, len(places) - 1)
     drawn, last = [f"M0 {places[0]:.2f}"], places[0]
     for i, place in enumerate(places[1:], 1):
@@ -106,7 +106,7 @@ def path(places: Sequence[float]) -> str:
 
 
 def spread(places: Sequence[float], gap: float = _GAP) -> list[float]:
-    """Return places from 0 to 100 moved apart by at least a gap, in the same order."""
+    """Return positions from 0 to 100, moved at least ``gap`` apart, in the same order."""
     order = sorted(range(len(places)), key=lambda i: places[i])
     found = list(places)
     for before, after in pairwise(order):

@@ -1,7 +1,7 @@
-"""The live view of the provenance table: it reckons what any analysts learned together.
+"""The live view of the provenance table: it computes what was released to any analysts together.
 
-What it shows is sent by message when a view asks for it: messages are kept nowhere, while a widget's
-traits are stored with the notebook by some front ends, and by batch runs.
+A view asks for its contents by message. Messages are stored nowhere, while some front ends and
+batch runs store a widget's traits with the notebook.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RENEWED = "Up to date, with {} charges."
 
 
 class ProvenanceWidget(anywidget.AnyWidget):
-    """The provenance table with check boxes for analysts who might put their answers together.
+    """The provenance table with check boxes for analysts who might pool their answers.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ class ProvenanceWidget(anywidget.AnyWidget):
     Attributes
     ----------
     provenance : Provenance
-        As shown; ``refresh`` replaces it.
+        The table as shown; ``refresh`` replaces it.
     chosen : tuple of str
-        The ticked analysts, settable from both sides. No part of the widget's stored state.
+        The ticked analysts; settable from both sides, and not part of the widget's stored state.
     """
 
     _esm = module("provenance.js")
@@ -55,12 +55,12 @@ class ProvenanceWidget(anywidget.AnyWidget):
 
     @property
     def analysts(self) -> tuple[str, ...]:
-        """Who can be ticked."""
+        """The analysts that can be ticked."""
         return tuple(dict.fromkeys(row.analyst for row in self.provenance.rows))
 
     @property
     def loss(self) -> PrivacyLoss:
-        """What was released to the ticked analysts together: exactly."""
+        """Privacy loss of everything released to the ticked analysts together."""
         return self.provenance.coalition(*self.chosen)
 
     def refresh(self) -> None:
@@ -69,7 +69,7 @@ class ProvenanceWidget(anywidget.AnyWidget):
         Raises
         ------
         RequestError
-            When the table does not know where it came from.
+            If the table has no source to refresh from.
         """
         if self.provenance.renew is None:
             raise RequestError("this table cannot be refreshed", "Run the cell again.")
@@ -93,10 +93,10 @@ class ProvenanceWidget(anywidget.AnyWidget):
             self.send({"chosen": self._places()})
             self._tell(self.chosen)
 
-    # what views ask
+    # messages from views
 
     def _hear(self, _widget: Any, content: Any, _buffers: Any) -> None:
-        """Answer a view's message; what no view sends is ignored."""
+        """Answer a view's message; ignore any other."""
         if not isinstance(content, Mapping) or not self._open:
             return
         try:
@@ -127,8 +127,8 @@ class ProvenanceWidget(anywidget.AnyWidget):
             self.refresh()
 
     def _reckon(self, names: Sequence[str]) -> None:
-        """Take over what a view ticked, and tell what they learned."""
-        # not told back: boxes would jump
+        """Take over the analysts that a view ticked, and send what was released to them."""
+        # not sent back to the view: boxes would jump
         self._hearing = True
         try:
             self.chosen = tuple(names)
@@ -165,7 +165,7 @@ class ProvenanceWidget(anywidget.AnyWidget):
         )
 
     def close(self) -> None:
-        """Take the view off the screen."""
+        """Remove the view from the screen."""
         self._open = False
         super().close()
 

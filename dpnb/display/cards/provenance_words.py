@@ -1,4 +1,4 @@
-"""The provenance table in words: what is said of it in every rendering, and all of it for terminals."""
+"""The provenance table in words: sentences for every rendering, and all of it for terminals."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from dpnb.owner.report import Column, Provenance, Row
 
 MAX_COLUMNS = 30
-"""Columns shown before the rest is folded into one."""
+"""Most columns shown; the rest is folded into one."""
 PAIRED = 5
-"""Most analysts of whom each pair is shown."""
+"""Each pair of analysts is shown if there are at most so many analysts."""
 MOST_ALONE = 10
-"""Analysts shown alone where it is shown what was released to analysts together."""
+"""Most single analysts in the table of coalitions."""
 KINDS = {"declared": "view", "statement": "statement", "release": "one-off"}
 TOGETHER = "all together"
 OWN = "you (the owner)"
 RULES = "Your decisions"
 
 _NAME = 72
-"""Most characters of a name above a column."""
+"""Longest name above a column, in characters."""
 _MECHANISMS = {
     "path": "All answers from one view share their noise. Together they reveal what the most accurate of "
     "them reveals.",
@@ -45,7 +45,7 @@ _MECHANISMS = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the table as shown: an analyst's row, or what the owner released herself."""
+    """One table line as shown: an analyst's account, or what the owner released."""
 
     name: str
     label: str
@@ -56,7 +56,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """One column as shown: its number by size, its kind in a word, its name in full and cut."""
+    """One column as shown: its rank by size, its kind, its name in full and shortened."""
 
     number: int
     kind: str
@@ -74,18 +74,18 @@ class Coalition:
 
 
 def said(provenance: Provenance, loss: PrivacyLoss, *, epsilon: bool = True) -> str:
-    """Return a loss in the ledger's privacy, with its epsilon where there is a delta."""
+    """Return a loss in the ledger's privacy definition, with its epsilon if there is a delta."""
     return loss_text(loss, provenance.privacy, provenance.delta if epsilon else None)
 
 
 def share(provenance: Provenance, loss: PrivacyLoss, limit: PrivacyLoss) -> float:
-    """Return a loss as a share of a limit; of no limit at all everything is the whole."""
+    """Return a loss as a share of a limit; if the limit is 0, a positive loss gives 1."""
     level, most = (one.level(provenance.privacy) for one in (loss, limit))
     return float(level / most) if most else float(level > 0)
 
 
 def lines(provenance: Provenance) -> list[Line]:
-    """Return the rows, and a line for what the owner released where there is any."""
+    """Return a line for each account, and one for the owner's releases if there are any."""
     shown = [
         Line(
             row.name,
@@ -105,7 +105,7 @@ def lines(provenance: Provenance) -> list[Line]:
 
 
 def heads(provenance: Provenance) -> list[Head]:
-    """Return the columns, those of which most was released first."""
+    """Return the columns, those with the largest privacy loss first."""
     found = sorted(
         provenance.columns, key=lambda column: -column.known.level(provenance.privacy)
     )  # fmt: skip
@@ -123,17 +123,17 @@ def heads(provenance: Provenance) -> list[Head]:
 
 
 def cell(provenance: Provenance, row: str, heads: Sequence[Head]) -> PrivacyLoss:
-    """Return what a row knows of some columns, at most."""
+    """Return an upper bound on what was released to an account from some columns."""
     return sum((provenance.cells.get((row, one.column.id), NONE) for one in heads), NONE)
 
 
 def known_of(heads: Sequence[Head]) -> PrivacyLoss:
-    """Return what all together know of some columns, at most."""
+    """Return an upper bound on what was released from some columns to all together."""
     return sum((one.column.known for one in heads), NONE)
 
 
 def coalitions(provenance: Provenance) -> list[Coalition]:
-    """Return analysts alone, those with most of many; each pair of few; and all together."""
+    """Return single analysts (the largest of many), each pair of a few, and all together."""
     names = list(dict.fromkeys(row.analyst for row in provenance.rows))
     if len(names) < 2:
         return []
@@ -209,7 +209,7 @@ def reading_sentences(provenance: Provenance) -> list[str]:
 
 
 def sharing_sentence(provenance: Provenance) -> str:
-    """Return why the total can be less than the sum of the columns; '' where it is the sum."""
+    """Return why the total can be less than the sum of the columns; '' if it is the sum."""
     if provenance.privacy is BASIC or len(provenance.columns) < 2:
         return ""
     return (
@@ -242,7 +242,7 @@ def _meaning(provenance: Provenance) -> str:
 
 
 def fairness_sentences(provenance: Provenance) -> list[str]:
-    """Return how much of what was answered went to the privileged, and how to read that."""
+    """Return how far answers went to privileged analysts, and how to read that."""
     found, ends, even = provenance.ndcfg, provenance.ndcfg_range, provenance.ndcfg_even
     if found is None or ends is None or even is None:
         return ["There are no answers to compare yet."]
@@ -262,7 +262,7 @@ def fairness_sentences(provenance: Provenance) -> list[str]:
 
 
 def coalition_sentence(provenance: Provenance) -> str:
-    """Return what the limit of a row promises, and what it does not."""
+    """Return what an account's limit guarantees, and what it does not."""
     known = "upper bounds" if provenance.privacy is BASIC else "exact"
     several = len({row.analyst for row in provenance.rows}) < len(provenance.rows)
     rows = (
@@ -305,7 +305,7 @@ def timeline_sentence(provenance: Provenance) -> str:
 
 
 def span(first: str, last: str) -> str:
-    """Return two moments in UTC, the second one in short where the day is the same."""
+    """Return a period in UTC; the second time has no date if the day is the same."""
     start, end = format_time(first), format_time(last)
     if start == end:
         return f"at {start} UTC"
@@ -317,24 +317,24 @@ def _times(count: int) -> str:
 
 
 def rule_lines(provenance: Provenance, most: int) -> list[tuple[str, str, str]]:
-    """Return the newest of what the owner decided, oldest first: since when, its kind, in words."""
+    """Return the owner's newest decisions, oldest first, each with its time, kind and text."""
     return [(format_time(one.time), one.kind, one.text) for one in provenance.rules[-most:]]
 
 
 def more_rules(provenance: Provenance, most: int) -> list[str]:
-    """Return how many older rules are not shown, as one sentence or none."""
+    """Return how many older rules are not shown, as a list of at most one sentence."""
     hidden = len(provenance.rules) - most
     what = "rule" if hidden == 1 else "rules"
     return [f"{hidden:,} older {what}: see to_frame(rules=True)."] if hidden > 0 else []
 
 
 def more(count: int, shown: int, what: str) -> list[str]:
-    """Return how many are not shown, as one sentence or none."""
+    """Return how many are not shown, as a list of at most one sentence."""
     return [f"{count - shown:,} more {what}: see to_frame()."] if count > shown else []
 
 
 def provenance_text(provenance: Provenance) -> str:
-    """Return the table for a terminal."""
+    """Return the provenance table for a terminal."""
     name, privacy = provenance.privacy.parameter, provenance.privacy
 
     def amount(loss: PrivacyLoss, *, left: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""A question: its verdict, and the interval of the difference on a line with 0 marked."""
+"""A question: its verdict, and the confidence interval of the difference with 0 marked."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def question_text(question: Question) -> str:
 
 
 def question_html(question: Question) -> str:
-    """Return a question: its verdict, and the interval of the difference on a line with 0 marked."""
+    """Return a question as HTML: its verdict above the confidence interval of the difference."""
     stamps = elements.stamped(question.stamp, question.conditional)
     return elements.framed(f'<div class="dpnb-body">{stamps}{verdict(question)}</div>')
 
 
 def verdict(question: Question) -> str:
-    """Return the verdict of a question above its interval, without styles and scripts."""
+    """Return a question's verdict above its confidence interval, without styles and scripts."""
     said = elements.strong(question.sentence)
     drawn = (
         '<div class="dpnb-line" style="max-width:520px">'
@@ -45,7 +45,7 @@ def verdict(question: Question) -> str:
 
 
 def plot_question(question: Question, ax: Axes | None = None) -> Axes:
-    """Draw the interval of the difference on a line with 0 marked.
+    """Draw the confidence interval of the difference on a line with 0 marked.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def plot_question(question: Question, ax: Axes | None = None) -> Axes:
     """
     ax = row_axes(1, ax)
     low, high = question.low, question.high
-    # a line to an infinite end ends in an arrow
+    # an infinite end is drawn as an arrow
     reach = 1.5 * max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0) or 1.0
     shown = [max(low, -reach), min(high, reach)]
     ax.plot(shown, [0, 0], color="C0", linewidth=4)

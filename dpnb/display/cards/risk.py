@@ -1,7 +1,7 @@
-"""The risk of an answer as HTML and text. Exact values: of a sensitive table only a notice is kept.
+"""The risk of an answer as HTML and text. The values are exact.
 
-The live picker starts from the same tables as the static rendering, which is shown of public tables
-and in pages that the owner asks for.
+For a sensitive table, a notebook keeps only a notice. The live picker starts from the same tables
+as the static rendering, which is for public tables and for pages that the owner asks for.
 """
 
 from __future__ import annotations
@@ -52,12 +52,13 @@ LIVE = "Exact values, for the owner only. Nothing shown here is saved in the not
 
 
 def notice_html(token: str = "") -> str:
-    """Return what stays in a notebook where a picker was.
+    """Return the notice that stays in a notebook in place of a picker.
 
     Parameters
     ----------
     token : str
-        Names the live picker that accompanies the notice, which is hidden while that is alive.
+        Names the live picker that the notice accompanies. While the picker is alive, the notice is
+        hidden.
     """
     said = elements.notes(NOTICE)
     return elements.framed(f'<div class="dpnb-body dpnb-risk-notice">{said}</div>{_folding(token)}')
@@ -69,7 +70,7 @@ def risk_html(
     token: str = "",
     candidates: Sequence[Fraction] | None = None,
 ) -> str:
-    """Return levels, histogram and largest contributions as tables; for public tables.
+    """Return privacy costs, histogram and largest contributions as tables; for public tables.
 
     Parameters
     ----------
@@ -77,16 +78,16 @@ def risk_html(
     limit : float
         In guesses right of 100.
     token : str
-        Names the live picker that accompanies this record; while that is alive, the record is folded
-        to one line.
+        Names the live picker that this HTML accompanies. While the picker is alive, the HTML is
+        folded to one line.
     candidates : sequence of Fraction, optional
-        Levels in the session's privacy definition, rising; few round ones by default.
+        Privacy costs in the session's privacy definition, ascending; a few round ones by default.
     """
     return _framed(_static(profile, limit, candidates, _badge(PUBLIC)) + _folding(token))
 
 
 def risk_page(profile: RiskProfile, limit: float = LIMIT) -> str:
-    """Return the same for a page of its own, stamped when it is as secret as the data."""
+    """Return the risks for a separate page, with a stamp if they are as secret as the data."""
     return _framed(_static(profile, limit, None, _badge(PUBLIC) if profile.public else _stamp()))
 
 
@@ -95,7 +96,7 @@ def risk_text(
     limit: float = LIMIT,
     candidates: Sequence[Fraction] | None = None,
 ) -> str:
-    """Return levels and largest contributions for a terminal; for public tables."""
+    """Return privacy costs and largest contributions for a terminal; for public tables."""
     shown, prices = _shown(profile, limit, candidates)
     asked, top = shown["thresholds"][shown["first"]], shown["top"]
     rows = tuple(
@@ -125,7 +126,7 @@ def risk_text(
 
 
 def choice_sentences(choice: Choice) -> list[str]:
-    """Return the choice in words, how it came about, and what it cost."""
+    """Return the choice in words, how it was made, and what it cost."""
     cost = "No privacy cost."
     if choice.source == "private":
         cost = words.cost_text(choice.bill)
@@ -136,14 +137,14 @@ def choice_sentences(choice: Choice) -> list[str]:
 
 
 def histogram_sentences(histogram: RiskHistogram) -> list[str]:
-    """Return what the intervals promise, and what the histogram cost."""
+    """Return what the confidence intervals guarantee, and what the histogram cost."""
     cost = words.cost_text(histogram.bill)
     sure = percent(histogram.confidence)
     return [words.interval_sentence(sure, len(histogram.counts)), cost]
 
 
 def counts_sentences(counts: SafeCounts) -> list[str]:
-    """Return what the counts say, of what they speak, and what they cost."""
+    """Return what safe counts guarantee, how they may be used, and what they cost."""
     cost = words.cost_text(counts.bill)
     if not counts.levels:
         return ["Your limit is used up: it allows no further answer.", cost]
@@ -156,7 +157,7 @@ def counts_sentences(counts: SafeCounts) -> list[str]:
 
 
 def choice_html(choice: Choice) -> str:
-    """Return a choice: its stamps, the level in words, how it came about and what it cost."""
+    """Return a choice as HTML: its stamps, the choice in words, how it was made, and its cost."""
     sentence, *notes = choice_sentences(choice)
     said = elements.strong(sentence) + elements.notes(*notes)
     stamped = elements.stamped(choice.stamp, choice.conditional)
@@ -164,7 +165,7 @@ def choice_html(choice: Choice) -> str:
 
 
 def histogram_html(histogram: RiskHistogram) -> str:
-    """Return a released histogram as a table, and what it promises."""
+    """Return a released histogram as an HTML table, with its guarantee."""
     said = elements.notes(*histogram_sentences(histogram))
     table = info_table_element(histogram_info_table(histogram))
     stamped = elements.stamped(histogram.stamp, histogram.conditional)
@@ -172,22 +173,23 @@ def histogram_html(histogram: RiskHistogram) -> str:
 
 
 def counts_html(counts: SafeCounts) -> str:
-    """Return safe counts: one line for each level, of what they speak, and what they cost."""
+    """Return safe counts as HTML: a line for each privacy cost, their guarantee and their cost."""
     stamped = elements.stamped(counts.stamp, counts.conditional)
     return elements.framed(f'<div class="dpnb-body">{stamped}{counts_body(counts)}</div>')
 
 
 def counts_body(counts: SafeCounts) -> str:
-    """Return the same without styles and stamps."""
+    """Return safe counts as HTML without styles and stamps."""
     return info_table_element(counts_info_table(counts)) + elements.notes(*counts_sentences(counts))
 
 
 def picker_body(
     profile: RiskProfile, shown: Mapping[str, Any] | None, prices: Sequence[Price]
 ) -> str:
-    """Return what the live picker starts from, without styles: its script adds the controls.
+    """Return the initial HTML of the live picker, without styles; its script adds the controls.
 
-    Before the owner has looked, ``shown`` is None: the statement, and no figure.
+    Before the owner has looked at exact values, ``shown`` is None, and the HTML has the statement
+    but no numbers.
     """
     badge = PUBLIC if profile.public else UNSEEN if shown is None else LIVE
     above = _above(profile, [] if shown is None else shown["notes"], _badge(badge))
@@ -196,7 +198,7 @@ def picker_body(
 
 
 def losses_html(lines: Mapping[str, Any], answered: str) -> str:
-    """Return what a released answer reveals about single rows, as a table under a line that opens it."""
+    """Return what a released answer reveals about single rows, as a table in an open section."""
     meaning = (
         "Loss: the logarithm of how much more likely this answer is with the row than without it. A "
         "positive loss speaks for the row being in the table, a negative one against."
@@ -208,7 +210,7 @@ def losses_html(lines: Mapping[str, Any], answered: str) -> str:
 
 @cache
 def risk_css() -> str:
-    """Return the styles of risk, which stand beside those of every result."""
+    """Return the styles of risk, which add to those of every result."""
     return (elements.STATIC / "risk.css").read_text(encoding="utf-8")
 
 
@@ -217,7 +219,7 @@ def _framed(content: str) -> str:
 
 
 def _folding(token: str) -> str:
-    """Return the script that folds a record while its picker lives."""
+    """Return the script that folds the static HTML while its picker is alive."""
     return elements.script("notice.js", {}, token) if token else ""
 
 
@@ -241,7 +243,7 @@ def _static(
 
 
 def _above(profile: RiskProfile, notes: Sequence[str], badge: str) -> str:
-    """Return the title, the statement, and what kind of values these are."""
+    """Return the title, the statement, the kind of values, and the notes."""
     return (
         f"{elements.stamped(profile.stamp, False)}"
         f"{elements.title(risk_tables.TITLE)}"
@@ -276,7 +278,7 @@ def histogram_info_table(histogram: RiskHistogram) -> InfoTable:
 
 
 def counts_info_table(counts: SafeCounts) -> InfoTable:
-    """Return the levels as a table."""
+    """Return the safe counts as a table."""
     rows = tuple(
         (
             f"{counts.privacy.parameter} {amount_text(one.level, left=True)}",
@@ -302,14 +304,14 @@ def choice_text(choice: Choice) -> str:
 
 
 def histogram_text(histogram: RiskHistogram) -> str:
-    """Return a released histogram for a terminal, and what it promises."""
+    """Return a released histogram for a terminal, with its guarantee."""
     above = stamps(histogram.stamp, histogram.conditional)
     table = info_table_text(histogram_info_table(histogram))
     return "\n".join([*above, table, "", *histogram_sentences(histogram)])
 
 
 def counts_text(counts: SafeCounts) -> str:
-    """Return safe counts for a terminal, of what they speak, and what they cost."""
+    """Return safe counts for a terminal, with their guarantee and their cost."""
     above = stamps(counts.stamp, counts.conditional)
     return "\n".join(
         [*above, info_table_text(counts_info_table(counts)), "", *counts_sentences(counts)]
@@ -319,7 +321,8 @@ def counts_text(counts: SafeCounts) -> str:
 def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:
     """Draw how many rows have which share of the largest possible contribution. Exact values.
 
-    Counts are logarithmic, or the many who add nothing would hide the few who stand out.
+    Counts are on a logarithmic scale; otherwise the many who add nothing would hide the few who
+    stand out.
 
     Parameters
     ----------
@@ -333,7 +336,7 @@ def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:
     ax = row_axes(6, ax)
     if rows.any():
         ax.set_yscale("log")
-    # those who add nothing have a place of their own
+    # a separate bar for those who add nothing
     ax.bar(-1.5 * width, rows[0], width=width, color="grey")
     ax.bar(
         low[1:], rows[1:], width=width, align="edge", color="C0", edgecolor="white", linewidth=0.5
@@ -349,12 +352,12 @@ def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:
 
 
 def profile_html(profile: RiskProfile) -> str:
-    """Return the risks of a public table; of a sensitive one a notice."""
+    """Return the risks of a public table; a notice for a sensitive table or a closed profile."""
     return risk_html(profile) if profile.public and not profile.closed else notice_html()
 
 
 def write_risks(profile: RiskProfile, path: str, limit: float) -> str:
-    """Write the risks as a page, and return what it reveals."""
+    """Write the risks as a page, and return a warning about what it reveals."""
     elements.write_page(path, risk_page(profile, limit))
     return REVEALED
 

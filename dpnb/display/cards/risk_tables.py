@@ -1,4 +1,4 @@
-"""The tables of a risk profile as HTML, from its frames; text is escaped here."""
+"""A risk profile as HTML tables, from its frames; text is escaped here."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LEFT, _RIGHT = "text-align:left", "text-align:right"
 
 
 def ranges(shown: Mapping[str, Any], prices: Sequence[Price]) -> str:
-    """Return one line for each rho or epsilon: guesses right of 100, rows above the limit, accuracy."""
+    """Return a line for each privacy cost: guesses right of 100, rows above the limit, accuracy."""
     limit = shown["thresholds"][shown["first"]]
     delta, sure = shown["levels"][0]["delta"], percent(prices[0].confidence)
     beside = _unit(f"ε at {delta}") if delta else ""
@@ -52,7 +52,7 @@ def ranges(shown: Mapping[str, Any], prices: Sequence[Price]) -> str:
 
 
 def histogram(level: Mapping[str, Any], noun: str) -> str:
-    """Return the bins of one level that hold rows, or ids, with bars of the logarithm of their counts."""
+    """Return the non-empty bins at one level, with bars for the logarithms of their counts."""
     lines = _bins(level)
     if not lines:
         return ""
@@ -77,7 +77,7 @@ def histogram(level: Mapping[str, Any], noun: str) -> str:
 
 
 def details(shown: Mapping[str, Any]) -> str:
-    """Return who stands out, the groups, and how to read all this, each under a line that opens it."""
+    """Return who stands out, the groups, and how to read all this, in collapsible sections."""
     reading = "".join(elements.said(sentence, name="dpnb-more") for sentence in _READING)
     standing = elements.opened(
         "Who stands out", listed(shown["top"], "Largest contributions to the answer"), first=True
@@ -86,7 +86,7 @@ def details(shown: Mapping[str, Any]) -> str:
 
 
 def listed(found: Mapping[str, Any], caption: str, name: str = "") -> str:
-    """Return a table of texts; on narrow pages each cell bears its head."""
+    """Return a table of texts; on narrow pages each cell shows its column head."""
     sides = [_RIGHT if number else _LEFT for number in found["numbers"]]
     head = "".join(
         f'<th scope="col" style="{side}">{elements.text(title)}</th>'
@@ -113,13 +113,13 @@ def listed(found: Mapping[str, Any], caption: str, name: str = "") -> str:
 
 
 def named(level: Mapping[str, Any]) -> str:
-    """Return the level in the session's privacy definition, with epsilon and delta beside it."""
+    """Return a privacy cost in the session's privacy definition, with its epsilon and delta."""
     beside = f" ({level['epsilon']} at {level['delta']})" if level["epsilon"] else ""
     return f"{level['name']}{beside}"
 
 
 def kept(found: float, limit: float) -> str:
-    """Return whether guesses right of 100 keep to a limit, as a word with a mark."""
+    """Return whether guesses right of 100 are within a limit, as a word with a mark."""
     return "✓ within" if within(found, limit) else "✗ above"
 
 
@@ -148,7 +148,7 @@ def _range(shown: Mapping[str, Any], at: int, price: Price) -> str:
 
 
 def _axis(limit: Mapping[str, Any]) -> str:
-    """Return the head of the guesses: what is drawn, the ends of the axis, and the limit in its place."""
+    """Return the head of the guesses column: its title, the ends of the axis, and the limit."""
     place = _place(limit)
     if place > 50:
         where = f"padding-right:{100 - place:.2f}%;{_RIGHT}"
@@ -163,12 +163,12 @@ def _axis(limit: Mapping[str, Any]) -> str:
 
 
 def _place(limit: Mapping[str, Any]) -> float:
-    """Return where the limit lies on the axis from 50 to 100, in percent."""
+    """Return the position of the limit on the axis from 50 to 100, in percent."""
     return 100 * (float(limit["guesses"]) - COIN) / COIN
 
 
 def _bins(level: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Return names and counts of the bins that hold rows."""
+    """Return names and counts of the non-empty bins."""
     width = COIN / len(level["counts"])
     lines = [("50, adds nothing", int(level["floor"]))] if level["floor"] else []
     for i, count in enumerate(level["counts"]):

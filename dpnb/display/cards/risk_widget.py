@@ -1,7 +1,8 @@
-"""The picker of a level: a live widget for the owner of the data, which stores nothing.
+"""The picker of a privacy cost: a live widget for the owner of the data, which stores nothing.
 
-It opens without an exact figure; after a look everything it shows is exact. It is sent by message when a view asks for it: messages are kept nowhere,
-while a widget's traits are stored with the notebook by some front ends, and by batch runs.
+For a sensitive table it opens without exact values; after a look everything it shows is exact. A
+view asks for its contents by message. Messages are stored nowhere, while some front ends and batch
+runs store a widget's traits with the notebook.
 """
 
 from __future__ import annotations
@@ -50,34 +51,35 @@ _UNSEEN = "Tick the box first."
 
 
 class RiskPicker(anywidget.AnyWidget):
-    """A limit, and three ways from it to a level. For the owner of the data.
+    """A limit, and three ways to choose a privacy cost from it. For the owner of the data.
 
-    The public rule and safe counts come before any exact figure; a look shows whom each level would
-    expose, and what is changed after it is marked (docs/methods/rdr.md, statement 17).
+    The public rule and safe counts show no exact values. A look shows whom each privacy cost would
+    expose, and later changes are marked as data-dependent (docs/methods/rdr.md, statement 17).
 
     Parameters
     ----------
     profile : RiskProfile
     tau, guesses : number
-        The limit at first, as floor / indicator or in guesses right of 100: 55 when nothing is said.
+        The initial limit, as floor / indicator or in guesses right of 100; 55 guesses by default.
     candidates : sequence of numbers, optional
-        Levels in the session's privacy definition that a look shows; few round ones by default.
+        Privacy costs that a look shows, in the session's privacy definition; a few round ones by
+        default.
 
     Attributes
     ----------
     profile : RiskProfile
     candidates : tuple of Fraction
-        Rising.
+        The privacy costs to choose from, ascending.
     limit : Limit
-        As set in the view.
+        The limit as set in the view.
     at : int
-        Index of the candidate that was picked by looking, settable from both sides; -1 where none was.
-        Of a public table, which may be looked at, it starts at the largest one that keeps to the limit.
-        No part of the widget's stored state.
+        Index of the candidate that was chosen by looking, settable from both sides; -1 if none was.
+        For a public table, which anyone may look at, it starts at the largest candidate within the
+        limit. Not part of the widget's stored state.
     counts : SafeCounts or None
-        What was bought here.
+        The safe counts in use.
     answer : Answer or None
-        What was released once the button was pressed.
+        The answer that the button released last.
 
     Raises
     ------
@@ -129,7 +131,7 @@ class RiskPicker(anywidget.AnyWidget):
         self._open = True
         self.on_msg(self._hear)
 
-    # what was picked
+    # the choice
 
     @property
     def guesses(self) -> float:
@@ -143,24 +145,24 @@ class RiskPicker(anywidget.AnyWidget):
 
     @property
     def choice(self) -> Choice:
-        """The level by the rule, from safe counts, or picked by looking: then it is marked."""
+        """The choice by the rule, from safe counts, or by looking (marked as data-dependent)."""
         if self.at < 0:
             return self._settled
         return self.profile.picked(self.candidates[self.at])
 
     @property
     def level(self) -> Fraction | None:
-        """The level in the session's privacy definition; None where the limit is used up."""
+        """The privacy cost in the session's privacy definition; None if the limit is used up."""
         return self.choice.level
 
     @property
     def epsilon(self) -> float | None:
-        """The level as epsilon, to be passed on; marked where it was picked by looking."""
+        """The privacy cost as epsilon, to pass on; marked if it was chosen by looking."""
         return self.choice.epsilon
 
     @property
     def rho(self) -> float | None:
-        """The level as rho, to be passed on; marked where it was picked by looking."""
+        """The privacy cost as rho, to pass on; marked if it was chosen by looking."""
         return self.choice.rho
 
     @traitlets.validate("at")
@@ -180,10 +182,10 @@ class RiskPicker(anywidget.AnyWidget):
         if not self._hearing:
             self.send({"at": self.at})
 
-    # what views ask
+    # messages from views
 
     def _hear(self, _widget: Any, content: Any, _buffers: Any) -> None:
-        """Answer a view's message; what no view sends is ignored."""
+        """Answer a view's message; ignore any other."""
         if not isinstance(content, Mapping) or not self._open:
             return
         if content.get("ask") == "frames":
@@ -202,7 +204,7 @@ class RiskPicker(anywidget.AnyWidget):
             self._release(content["answer"], known=content.get("known") is True)
 
     def _attempt(self, act: Callable[[], None], *, moved: bool = False) -> None:
-        """Do what a view asks, and send what has changed, or why it did not work."""
+        """Carry out a view's request, and send what has changed, or why it failed."""
         said: dict[str, Any] = {}
         try:
             act()
@@ -212,7 +214,7 @@ class RiskPicker(anywidget.AnyWidget):
             said = {"failed": INTERRUPTED}
         with contextlib.suppress(DpnbError):
             self._told = self._priced()
-        # where a slider is meanwhile the view knows best
+        # the slider may have moved since: do not send its position unless it was reset
         at = {"at": self.at} if moved else {}
         self.send({**self._told, "which": self._which, **at, **said})
 
@@ -221,7 +223,7 @@ class RiskPicker(anywidget.AnyWidget):
         return [one["guesses"] for one in self._limits].index(self.limit.guesses)
 
     def _set_limit(self, which: int) -> None:
-        """Take another limit; what was settled by rule or counts is settled anew."""
+        """Set another limit, and repeat the choice by the rule or from counts."""
         value = float(self._limits[which]["guesses"])
         own = value == self._asked.guesses
         self.limit = self._asked if own else shown_limit(self.profile, None, value)
@@ -236,7 +238,7 @@ class RiskPicker(anywidget.AnyWidget):
         self._unpick()
 
     def _settle(self) -> None:
-        """Let the rule follow what was spent since; counts that were paid for stay as they are."""
+        """Repeat the choice by the rule after other spending; a choice from paid counts stays."""
         if self.counts is None:
             self._settled = self._rule()
 
@@ -248,7 +250,7 @@ class RiskPicker(anywidget.AnyWidget):
         self._unpick()
 
     def _count(self) -> None:
-        """Buy safe counts, or read what is held at the limit, and take what meets the usual target."""
+        """Buy or reuse safe counts, and choose the largest line that meets the usual target."""
         target = self.profile.counts_target()
         self.counts = released(self.profile, self.limit, target, picked=self._marked)
         self._by_counts(best(self.profile, self.counts, target))
@@ -276,7 +278,7 @@ class RiskPicker(anywidget.AnyWidget):
         self._show()
 
     def _note_look(self) -> None:
-        """Settle the limit before exact values are shown: later ones mark what follows."""
+        """Settle the limit before exact values are shown; later limits mark what follows."""
         if not self._looked:
             self._rule()
             self.profile.context.note_look()
@@ -284,7 +286,7 @@ class RiskPicker(anywidget.AnyWidget):
         self._looked = True
 
     def _pick(self, at: int) -> None:
-        # not told back: a slider on the move would jump
+        # not sent back to the view: a moving slider would jump
         self._hearing = True
         try:
             self.at = at
@@ -319,7 +321,7 @@ class RiskPicker(anywidget.AnyWidget):
         )
 
     def _priced(self) -> dict[str, Any]:
-        """Return what depends on the budget: offers, what was settled, and the price of counts."""
+        """Return what depends on the budget: offers, the settled choice, the price of counts."""
         settled, level = self._settled, self._settled.level
         self._price = None if level is None else self.profile.price(level)
         counts = self.counts
@@ -340,7 +342,7 @@ class RiskPicker(anywidget.AnyWidget):
         }  # fmt: skip
 
     def _target(self) -> dict[str, Any]:
-        """Return what safe counts cost, or why they cannot be bought, and whether they can."""
+        """Return the price of safe counts or why they cannot be bought, and whether they can be."""
         target, left = (
             self.profile.counts_target(),
             self.profile.budget.remaining.level(self.profile.privacy),
@@ -362,10 +364,10 @@ class RiskPicker(anywidget.AnyWidget):
             for level, price in zip(self.candidates, self._prices, strict=False)
         ]
 
-    # a later cell
+    # changes by later cells
 
     def _watch(self) -> None:
-        """Repaint after each cell, from the first view on."""
+        """Repaint after each notebook cell, from the first view on."""
         shell = get_ipython()
         if shell is None or self._repaints:
             return
@@ -382,7 +384,7 @@ class RiskPicker(anywidget.AnyWidget):
         shell.events.register("post_run_cell", repaint)
 
     def _repaint(self) -> None:
-        """Send what a later cell has changed: offers, and what the rule leaves."""
+        """Send what a later notebook cell has changed: offers, and the choice by the rule."""
         try:
             if self._looked:
                 self._prices = offers.prices(self.profile, self.candidates)
@@ -395,7 +397,7 @@ class RiskPicker(anywidget.AnyWidget):
             self.send(told)
 
     def _release(self, at: int, *, known: bool) -> None:
-        """Release the answer at a level, and send what it cost or why there is none."""
+        """Release the answer for candidate ``at`` (-1: the settled choice); send the outcome."""
         said: dict[str, Any] = {"failed": _UNKNOWN}
         try:
             if at < 0:
@@ -441,14 +443,14 @@ class RiskPicker(anywidget.AnyWidget):
             lines = frames.ends(self.profile.signed_losses(answer))
         except DpnbError:
             return ""  # too many different contributions to show one by one
-        # it may be finer than what was asked for
+        # the answer may be more accurate than requested
         shown = sum(map(Fraction, answer.levels.values()), Fraction(0))
         return losses_html(lines, offers.name(shown, self.profile.privacy))
 
     # owner-only
 
     def close(self) -> None:
-        """Take the picker off the screen and forget what it showed."""
+        """Remove the picker from the screen and forget what it showed."""
         self._open, self._answered, self._prices, self._told = False, None, [], {}
         super().close()
 
@@ -460,7 +462,7 @@ class RiskPicker(anywidget.AnyWidget):
 
 
 def _offer(level: Fraction | None, price: Price | None) -> dict[str, Any]:
-    """Return what the button that releases an answer at a level says, and whether it may."""
+    """Return the text of the button that releases an answer, and whether that is affordable."""
     if level is None or price is None:
         return {
             "text": "Your limit allows no further answer",
@@ -477,7 +479,7 @@ def _offer(level: Fraction | None, price: Price | None) -> dict[str, Any]:
 
 
 def _index(value: object, count: int, *, least: int = 0) -> bool:
-    """Return whether a view's message holds a place among so many."""
+    """Return whether a value in a view's message is an index from ``least`` to ``count`` - 1."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value < count
 
 
@@ -487,14 +489,14 @@ def _sentence(error: DpnbError) -> str:
 
 
 def display_picker(picker: RiskPicker, mode: str = "auto") -> None:
-    """Display a picker in the running cell: what may be kept, and the live view after it.
+    """Display a picker in the running cell: first the part to keep, then the live view.
 
     Parameters
     ----------
     picker : RiskPicker
     mode : {'auto', 'static', 'widget'}
-        As for :func:`dpnb.display.widgets.display_result`. What is kept of a sensitive table is a
-        notice that says nothing; of a public one it is the static rendering.
+        As for :func:`dpnb.display.widgets.display_result`. A notebook keeps a notice without values
+        for a sensitive table, and the static rendering for a public one.
 
     Raises
     ------
@@ -510,6 +512,6 @@ def display_picker(picker: RiskPicker, mode: str = "auto") -> None:
         text, html = repr(picker), notice_html(token)
     display({"text/plain": text, "text/html": html}, raw=True)
     if live:
-        # an output of its own, empty where widgets are not shown
+        # a separate output, which is empty where widgets are not shown
         view = {"version_major": 2, "version_minor": 0, "model_id": picker.model_id}
         display({_VIEW: view, "text/plain": ""}, raw=True)

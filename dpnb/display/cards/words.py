@@ -10,11 +10,11 @@ from dpnb.privacy.loss import PrivacyLoss, amount_text
 from dpnb.results import Bill
 
 KERNEL = "The ledger is in this kernel only. After a restart, the same answers cost budget again."
-"""A warning where no file keeps the ledger."""
+"""Warning if no file keeps the ledger."""
 
 
 def left_text(remaining: PrivacyLoss, bill: Bill) -> str:
-    """Return what is left of the budget of a bill, also in per cent."""
+    """Return what is left of a bill's budget, also in per cent."""
     left, total = remaining.level(bill.privacy), bill.cap.level(bill.privacy)
     share = f" ({share_text(left / total, left=True)})" if total else ""
     beside = f", delta {amount_text(remaining.delta, left=True)}" if remaining.delta else ""
@@ -35,18 +35,18 @@ def cost_text(bill: Bill, *, worked_out: bool = False) -> str:
 
 
 def bought_sentence(bought: Sequence[str]) -> str:
-    """Return to what the epsilons that were asked for are rounded down."""
+    """Return the amounts to which requested epsilons are rounded down, in words."""
     amounts = " and ".join(amount_text(Fraction(epsilon)) for epsilon in bought)
     return f"In a pure session, epsilon is rounded down to a fixed grid, here to {amounts}."
 
 
 def ledger_note(bill: Bill) -> str:
-    """Return a warning after a charge where no file keeps the ledger; else ''."""
+    """Return a warning after a charge if no file keeps the ledger; else ''."""
     return "" if bill.kept or bill.spent.level(bill.privacy) == 0 else KERNEL
 
 
 def interval_sentence(sure: str, number: int, *, each: bool = False, credible: bool = False) -> str:
-    """Return what so many confidence or credible intervals promise, together or each on its own."""
+    """Return what confidence or credible intervals guarantee, together or each on its own."""
     kind, chance = ("credible", "probability") if credible else ("confidence", "confidence")
     if number == 1:
         return f"The {kind} interval holds with {sure} {chance}."
@@ -57,6 +57,6 @@ def interval_sentence(sure: str, number: int, *, each: bool = False, credible: b
 
 
 def rest_sentence(hidden: int, what: str = "groups", *, where: str = "to_frame()") -> str:
-    """Return how many groups are not shown; empty when all are."""
+    """Return how many groups are not shown; '' if all are."""
     name = what.removesuffix("s") if hidden == 1 else what
     return f"{hidden:,} more {name}: see {where}." if hidden > 0 else ""
