@@ -274,7 +274,7 @@ class Session:
         chosen: object = 1,
         params: Mapping[str, object] | None = None,
     ) -> Inference:
-        """Answer a statement from earlier answers alone. This is free and does not read the data.
+        """Answer a statement from earlier answers alone, free and without reading the data.
 
         Parameters
         ----------
