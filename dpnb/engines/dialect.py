@@ -286,8 +286,13 @@ class Dialect:
         )
         return f"CASE {cases} ELSE {last} END"
 
-    def terms(self, measure: Measure, condition: Predicate) -> list[tuple[str, int]]:
-        """Return integer aggregates and weights whose weighted sum is the measure in ticks."""
+    def terms(
+        self, measure: Measure, condition: Predicate, *, present: bool = False
+    ) -> list[tuple[str, int]]:
+        """Return integer aggregates and weights whose weighted sum is the measure in ticks.
+
+        ``present`` says that no row lacks the value.
+        """
         # CASE, not FILTER: DuckDB's time for filters grows with the square of their number
         test = "" if condition == And(()) else f"CASE WHEN {self.predicate(condition)} THEN "
 
@@ -304,7 +309,7 @@ class Dialect:
             return [(f"COUNT(DISTINCT {given('u')})", 1)]
         value = self.value(measure.value)
         counted = self._count(given(value))
-        if not test and self._is_complete(measure.value):
+        if not test and (present or self._is_complete(measure.value)):
             counted = "COUNT(*)"
         if measure.rounded:
             ticks = self._rounded_ticks(measure, value)

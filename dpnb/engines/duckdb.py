@@ -70,9 +70,9 @@ _FITS: dict[type[Kind], set[str]] = {
     Real: NUMBERS,
     Date: _DAYS,
 }
-_BLIND = "statistics_propagation,filter_pushdown"
-"""What may not be: DuckDB would leave out work where the least and largest values of a file or of a block
-decide a condition. The time of a statement would tell whether a single row lies beyond."""
+_BLIND = "statistics_propagation"
+"""What DuckDB must not do: it would leave a condition out where a column's least and largest values decide it.
+The time of a statement would tell whether a single row lies beyond."""
 _FEW = 2**30
 """No statement depends on how many rows there are up to here."""
 _LOCK = (

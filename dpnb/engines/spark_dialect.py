@@ -170,14 +170,16 @@ class SparkDialect(Dialect):
         """Return the SQL of a whole number from 0 to below 2**48 that stands for a text."""
         return f"CAST(conv(substr(md5(CAST({column} AS BINARY)), 1, 12), 16, 10) AS BIGINT)"
 
-    def terms(self, measure: Measure, condition: Predicate) -> list[tuple[str, int]]:
+    def terms(
+        self, measure: Measure, condition: Predicate, *, present: bool = False
+    ) -> list[tuple[str, int]]:
         """Return integer aggregates and weights whose weighted sum is the measure in ticks.
 
         Sums of large whole numbers are taken in two parts: over billions of rows they exceed 64
         bits.
         """
         if not isinstance(measure, Sum) or measure.rounded or measure.largest <= TICKS:
-            return super().terms(measure, condition)
+            return super().terms(measure, condition, present=present)
         value = f"CAST({self.value(measure.value)} AS BIGINT)"
         test = "" if condition == EVERY else f"CASE WHEN {self.predicate(condition)} THEN "
         end = " END" if test else ""

@@ -156,7 +156,11 @@ class StatementEngine(ABC):
         where = [self._sql.in_groups(scan), self._sql.predicate(scan.where)]
         if scan.value is not None:
             where.append(f"{self._sql.value(scan.value)} IS NOT NULL")
-        terms = [] if scan.measure is None else self._sql.terms(scan.measure, EVERY)
+        terms = (
+            []
+            if scan.measure is None
+            else self._sql.terms(scan.measure, EVERY, present=scan.measure.value == scan.value)
+        )
         sums = "".join(f", {sql} AS t{i}" for i, (sql, _) in enumerate(terms))
         rows = self._sql.relation(scan.columns)
         branches = [

@@ -103,7 +103,9 @@ def between_leaves_out_its_end(patch):
 
 def a_filter_is_forgotten(patch):
     terms = dialect.Dialect.terms
-    patch.setattr(dialect.Dialect, "terms", lambda self, measure, _: terms(self, measure, EVERY))
+    patch.setattr(
+        dialect.Dialect, "terms", lambda self, measure, *_, **__: terms(self, measure, EVERY)
+    )
 
 
 def the_upper_bound_is_one_too_low(patch):
