@@ -10,10 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from dpnb.answers.assembly import ordered
+from dpnb.answers.estimating import asked, measured
 from dpnb.answers.evidence import Evidence
 from dpnb.answers.inference import Inference
 from dpnb.answers.inferred import Inferred, Missing, Source
-from dpnb.answers.measuring import asked, measured
 from dpnb.answers.options import Options
 from dpnb.errors import RequestError
 from dpnb.estimation.intervals import shifted

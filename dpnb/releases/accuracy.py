@@ -172,7 +172,7 @@ def read_accuracy(
         else:
             level = amount(epsilon, "epsilon")
     sure = read_confidence(confidence)
-    if not isinstance(looks, (int, str)) or looks not in (1, "any"):
+    if isinstance(looks, bool) or not isinstance(looks, (int, str)) or looks not in (1, "any"):
         raise RequestError(
             f"looks must be 1 or 'any', got {given(looks)}", "Write looks=1 or looks='any'."
         )

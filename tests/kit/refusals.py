@@ -29,7 +29,7 @@ ROOMS = {
     "Decisions": ("decide/", "privacy/response.py", "studies/"),
     "Explanations": ("explain/",),
     "Inference": ("answers/domain.py", "answers/evidence.py", "answers/fresh.py", "answers/infer.py",
-                  "answers/inference.py", "answers/inferred.py", "answers/marginals.py", "answers/measuring.py",
+                  "answers/inference.py", "answers/inferred.py", "answers/marginals.py", "answers/estimating.py",
                   "answers/merging.py", "answers/options.py", "releases/held.py", "answers/price.py",
                   "answers/reuse.py", "estimation/", "owner/claims.py", "studies/bayes.py"),
     "Finding undeclared values": ("discover/",),

@@ -32,7 +32,7 @@ SURFACES = {
     "explanations": ("explain/*", "magics/explaining.py", "display/cards/explanation*.py"),
     "decisions": ("decide/*", "privacy/response.py", "studies/*", "display/cards/decision*.py"),
     "inferences": ("answers/domain.py", "answers/evidence.py", "answers/fresh.py", "answers/infer*.py",
-                   "answers/marginals.py", "answers/measuring.py", "answers/merging.py", "answers/options.py",
+                   "answers/marginals.py", "answers/estimating.py", "answers/merging.py", "answers/options.py",
                    "releases/held.py", "answers/reuse.py", "estimation/history.py",
                    "estimation/prior.py", "owner/claims.py", "studies/bayes.py", "display/cards/inference*.py"),
     "risk": ("risk/*", "studies/rdr.py", "magics/risking.py", "display/cards/risk*.py"),

@@ -93,6 +93,7 @@ class TestReadAccuracy:
             ({"rho": 0.1, "looks": 0}, "looks"),
             ({"rho": 0.1, "looks": 2}, "looks"),
             ({"rho": 0.1, "looks": "all"}, "looks"),
+            ({"rho": 0.1, "looks": True}, "looks"),
             ({"rho": 0.1, "intervals": "both"}, "intervals"),
             ({"rho": 0.1, "split": 0}, "split"),
             ({"rho": 0.1, "split": 1}, "split"),
