@@ -189,7 +189,7 @@ class TestNoWayToTheData:
 
     PACKAGE = Path(dpnb.__file__).parent
     ANSWERS = (
-        "domain", "evidence", "fresh", "infer", "inference", "inferred", "marginals", "measuring", "merging",
+        "domain", "evidence", "fresh", "infer", "inference", "inferred", "marginals", "estimating", "merging",
         "options", "reuse",
     )  # fmt: skip
     MODULES = (
