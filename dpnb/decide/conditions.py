@@ -320,7 +320,7 @@ def check_open(atom: Atom, schema: Schema) -> None:
 
 
 def span(aggregate: Aggregate, schema: Schema) -> tuple[Fraction | None, Fraction | None]:
-    """Return the public bounds of an aggregate over any group; None where there is no bound."""
+    """Return the lowest and highest value that an aggregate can have in a group; None if unbounded."""
     zero = Fraction(0)
     match aggregate.function:
         case "COUNT" | "CELLS" | "UNITS":

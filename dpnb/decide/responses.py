@@ -123,7 +123,7 @@ class ResponseRequest:
         }
 
     def known(self, plan: ResponsePlan) -> None:
-        """Return None: without a release there is no answer."""
+        """Return None, because randomised responses need a release."""
 
     def result(self, plan: ResponsePlan, charge: Charge, *, fresh: bool) -> Responded:
         """Return the committed responses."""

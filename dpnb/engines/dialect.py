@@ -114,7 +114,10 @@ class Dialect:
     S below 2**50 the product is off by less than S 2**-52, a quarter.
     """
     most_rows = 2**40
-    """An upper bound on the number of rows; an engine that knows a smaller one sets it."""
+    """An upper bound on the number of rows; an engine that knows a smaller one sets it.
+
+    Look-ups add no rows: each row matches at most one.
+    """
 
     def __init__(self, schema: Schema, rows: str = "rows") -> None:
         self._schema = schema
@@ -133,8 +136,6 @@ class Dialect:
         """
         number = len(self._joins)
         self._joins.append((join, looked_up))
-        if join.ids:
-            self.most_rows = Dialect.most_rows
         self._schema = self._schema.joining(join.columns)
         for i, name in enumerate(join.columns):
             self._places[name] = f"j{number}_{i}"

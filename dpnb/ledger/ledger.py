@@ -55,7 +55,7 @@ class Storage(Protocol):
         """Return the rows after this number, oldest first."""
 
     def hash(self, sequence: int) -> str | None:
-        """Return the hash of one row, or None if there is no such row."""
+        """Return the hash of an entry, or None if the ledger does not have it."""
 
     def begin(self) -> None:
         """Take the exclusive right to write; later reads see all that was committed before."""

@@ -209,7 +209,7 @@ class PostgresStorage:
         return [(int(number), str(body), str(digest)) for number, body, digest in rows]
 
     def hash(self, sequence: int) -> str | None:
-        """Return the hash of one row, or None if there is no such row."""
+        """Return the hash of an entry, or None if the ledger does not have it."""
         rows = self._select("SELECT hash FROM dpnb_entry WHERE seq = %s", sequence)
         return str(rows[0][0]) if rows else None
 

@@ -155,7 +155,7 @@ class SQLiteStorage:
             )
 
     def hash(self, sequence: int) -> str | None:
-        """Return the hash of one row, or None if there is no such row."""
+        """Return the hash of an entry, or None if the ledger does not have it."""
         with self._failures():
             found = self._rows("SELECT hash FROM entry WHERE seq = ?", sequence)
         return str(found[0][0]) if found else None

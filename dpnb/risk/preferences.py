@@ -100,7 +100,7 @@ class Preference(Protocol):
         ...
 
     def closed(self, rows: Rows) -> float | None:
-        """Return the largest level for a first release; None if there is no closed form."""
+        """Return the largest level for a first release, or None if it has no closed form."""
         ...
 
 
