@@ -23,6 +23,7 @@ from dpnb.results import Bill, BudgetStatus
 from dpnb.schema.columns import Integer, Real
 from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import Quantile, Statistic
+from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Derived, Query
 from dpnb.sql.values import Column, bounds_of
 from dpnb.views.measures import Sum
@@ -194,7 +195,7 @@ def _estimates(
         # rounding to ticks may end just inside the declared bounds
         reach = max(part.sum.spread, high - middle, middle - low)
     value = part.aggregate.value
-    if part.aggregate.function == "CELLS":
+    if part.aggregate.function is Function.CELLS:
         return counted(
             part.aggregate.alias, value.name if isinstance(value, Column) else None,
             released(part.count, None) or [], noise_distribution(part.count, None), look,
@@ -203,7 +204,7 @@ def _estimates(
     return estimate(
         part.aggregate.alias,
         # a count of distinct ids is a count like any other
-        "COUNT" if part.aggregate.function == "UNITS" else part.aggregate.function,
+        Function.COUNT if part.aggregate.function is Function.UNITS else part.aggregate.function,
         value.name if isinstance(value, Column) else None,
         total=released(part.sum, part.is_mean),
         total_distribution=noise_distribution(part.sum, part.is_mean),

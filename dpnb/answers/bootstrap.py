@@ -19,6 +19,7 @@ from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.private import Stamp
 from dpnb.results import Shown
 from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf, statistics_of
+from dpnb.sql.functions import Function
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,7 +104,7 @@ def bootstrap(answer: Answer, alias: str | None, draws: object, seed: object) ->
     from numpy.random import default_rng
 
     found = _resampled(answer, alias)
-    if found.plain and found.function != "FORMULA":
+    if found.plain and found.function is not Function.FORMULA:
         raise RequestError(
             f"{found.alias!r} combines past answers with different noise, so it cannot be resampled",
             "Use its confidence interval, or ask with history=False.",
@@ -139,11 +140,11 @@ def _resampled(answer: Answer, alias: str | None) -> Estimates:
     worth = [
         found
         for found in answer.estimates
-        if found.function in ("FORMULA", "AVG") and not _has_statistics(found)
+        if found.function in (Function.FORMULA, Function.AVG) and not _has_statistics(found)
     ]
     if alias is not None or not worth:
         named = answer.estimates_of(alias)
-        if named.function not in ("FORMULA", "AVG"):
+        if named.function not in (Function.FORMULA, Function.AVG):
             raise RequestError(
                 f"the confidence interval of {named.alias!r} is already exact",
                 "Resample an AVG or a formula.",

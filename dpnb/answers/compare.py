@@ -23,6 +23,7 @@ from dpnb.estimation.intervals import (
     mean_in_box,
 )
 from dpnb.formats import label
+from dpnb.sql.functions import Function
 
 if TYPE_CHECKING:
     from dpnb.answers.answer import Answer
@@ -225,7 +226,7 @@ def question_alpha(answer: Answer, estimates: Estimates, *, planned: bool) -> fl
     A question made up after seeing the answers may also have picked its aggregate. Formulas do not
     count: questions about them use the answer's intervals, which have a guarantee of their own.
     """
-    aggregates = sum(found.function != "FORMULA" for found in answer.estimates)
+    aggregates = sum(found.function is not Function.FORMULA for found in answer.estimates)
     return estimates.alpha if planned else estimates.alpha / aggregates
 
 
@@ -371,7 +372,7 @@ def fewest_rows(
 ) -> tuple[float | None, bool]:
     """Return for AVG the smallest released count, and whether it lies above its own noise."""
     if (
-        estimates.function != "AVG"
+        not estimates.function.is_mean
         or estimates.count is None
         or estimates.count_distribution is None
     ):

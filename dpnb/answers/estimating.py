@@ -45,18 +45,18 @@ def measured(
     if options.method == "guaranteed":
         return _guaranteed(joint, options, evidence, part, place, rows, reach)
     if not place:
-        return None, (-reach, reach) if part.function == "AVG" else _NOWHERE
+        return None, (-reach, reach) if part.function.is_mean else _NOWHERE
     width = partial(_margin_of_error, options=options, alpha=alpha, evidence=evidence)
-    if part.function == "AVG":
+    if part.function.is_mean:
         return _mean(joint, options, width, place, reach)
     distribution, estimate = joint.distribution(place[0]), float(joint.estimates[place[0]])
     if options.prior is not None:
         found, (low, high) = _updated(
-            options, estimate + part.offset, distribution, alpha, whole=part.function == "COUNT"
+            options, estimate + part.offset, distribution, alpha, whole=part.function.is_count
         )
         return found - part.offset, (low - part.offset, high - part.offset)
     half = width(distribution)
-    if part.function == "COUNT":
+    if part.function.is_count:
         return estimate, count_interval(estimate, half)
     return estimate, (estimate - half, estimate + half)
 
@@ -115,7 +115,7 @@ def _guaranteed(
     reach: float,
 ) -> tuple[float | None, Pair]:
     """Return bounds that hold for all values together; they do not share a failure probability."""
-    if part.function == "AVG":
+    if part.function.is_mean:
         raise RequestError(
             "guaranteed bounds do not work for an AVG", "Ask for SUM and COUNT instead of AVG."
         )
@@ -126,7 +126,7 @@ def _guaranteed(
     alpha = evidence.any_share(1 - confidence)
     ((low, high),) = guaranteed(evidence.history, rows, alpha, nonnegative=counted)
     estimate = float(joint.estimates[place[0]]) if place else None
-    return estimate, (max(0.0, low) if part.function == "COUNT" else low, high)
+    return estimate, (max(0.0, low) if part.function.is_count else low, high)
 
 
 def asked(
@@ -148,7 +148,7 @@ def asked(
             ]
             met = max(widths) <= options.error * (1 + 1e-9)
         return options.confidence, met, found
-    if any(one.function == "AVG" for one in found):
+    if any(one.function.is_mean for one in found):
         raise RequestError(
             "the confidence of a given error or interval can be found for counts and sums only",
             "Give a confidence for an AVG.",

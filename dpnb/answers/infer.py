@@ -20,6 +20,7 @@ from dpnb.estimation.intervals import shifted
 from dpnb.estimation.joint import Joint
 from dpnb.releases.held import Known
 from dpnb.sql.formulas import linear
+from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Derived, Query
 from dpnb.sql.values import Column, bounds_of
 from dpnb.views.measures import Sum
@@ -58,9 +59,9 @@ class Part:
         return [view for weighted in self.parts for view, _ in weighted]
 
     @property
-    def function(self) -> str:
+    def function(self) -> Function:
         """COUNT, SUM, AVG or FORMULA."""
-        return "FORMULA" if isinstance(self.output, Derived) else self.output.function
+        return Function.FORMULA if isinstance(self.output, Derived) else self.output.function
 
 
 def parts_of(query: Query, version: int) -> list[Part]:
@@ -72,7 +73,7 @@ def parts_of(query: Query, version: int) -> list[Part]:
         For a computed column that is not a weighted sum of counts and sums.
     """
     found = []
-    if any(aggregate.function == "UNITS" for aggregate in query.measured):
+    if any(aggregate.function is Function.UNITS for aggregate in query.measured):
         raise RequestError(
             "a count of different ids cannot be inferred from other answers",
             "Ask the statement itself: what was answered before is free.",
@@ -89,7 +90,7 @@ def parts_of(query: Query, version: int) -> list[Part]:
 
 def _formula(output: Derived, query: Query, version: int) -> Part:
     weights = linear(output.formula)
-    if weights is None or any(leaf.function == "AVG" for leaf in output.leaves):
+    if weights is None or any(leaf.function.is_mean for leaf in output.leaves):
         raise RequestError(
             f"{output.alias!r} cannot be inferred: only counts, sums and averages can",
             "Infer these, and use .ratio() or .difference() of the result.",
@@ -204,7 +205,7 @@ def _inferred(
     measure: Callable[..., tuple[float | None, Pair]],
 ) -> Inferred:
     output, middle, reach = part.output, 0.0, 0.0
-    if part.function == "AVG" and not isinstance(output, Derived):
+    if part.function.is_mean and not isinstance(output, Derived):
         middle, reach = centre(part, output)
     found = [
         measure(part, place, [each[group] for each in rows], reach)
@@ -244,8 +245,8 @@ def _has_averages(query: Query, known: Known) -> bool:
     A Real is rounded differently for averages, so its sum does not follow from them.
     """
     for output in query.measured:
-        if output.function == "SUM":
-            average = replace(output, function="AVG")
+        if output.function is Function.SUM:
+            average = replace(output, function=Function.AVG)
             views = views_of(average, query, known.version)
             evidence = Evidence(known.held, list(views.values()))
             told = [evidence.told(evidence.wanted(view)) for view in views.values()]

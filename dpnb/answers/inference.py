@@ -190,7 +190,7 @@ class Inference(Result):
         if self.prior is not None:
             from dpnb.estimation.prior import read_prior, update
 
-            number, whole = _number(value), self._of(alias).function == "COUNT"
+            number, whole = _number(value), self._of(alias).function.is_count
             updated = update(read_prior(self.prior), estimate + number, distribution, integer=whole)
             chance: float = updated.compared(known, number)
             return chance

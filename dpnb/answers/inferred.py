@@ -9,6 +9,7 @@ from typing import Any
 
 from dpnb.formats import ends_text, figure, whole
 from dpnb.results import with_lists
+from dpnb.sql.functions import Function
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,8 @@ class Inferred:
 
     Attributes
     ----------
-    alias, function : str
+    alias : str
+    function : Function
     column : str or None
     estimate : tuple of float or None
         None where past answers do not determine it, or an AVG has too few rows to tell.
@@ -101,7 +103,7 @@ class Inferred:
     """
 
     alias: str
-    function: str
+    function: Function
     column: str | None
     estimate: tuple[float | None, ...]
     low: tuple[float, ...]
@@ -125,6 +127,7 @@ class Inferred:
             values[name] = tuple(end if at is None else at for at in values[name])
         values["estimate"] = tuple(values["estimate"])
         values["places"] = tuple(map(tuple, values["places"]))
+        values["function"] = Function(values["function"])
         return cls(**values)
 
     def margin_of_error(self, group: int) -> float:
@@ -136,16 +139,16 @@ class Inferred:
         found = self.estimate[group]
         if found is None:
             return "not determined" if not self.places[group] else "too few rows to tell"
-        return figure(max(found, 0.0) if self.function == "COUNT" else found, self._grain(group))
+        return figure(max(found, 0.0) if self.function.is_count else found, self._grain(group))
 
     def _grain(self, group: int) -> float:
         half = self.margin_of_error(group)
-        return whole(half) if self.function == "COUNT" else half
+        return whole(half) if self.function.is_count else half
 
     def interval_text(self, group: int) -> str:
         """Return the confidence interval as shown."""
         if math.isinf(self.margin_of_error(group)):
             return "not determined"
         half = self._grain(group)
-        counts = self.function == "COUNT"
+        counts = self.function.is_count
         return ends_text(self.low[group], self.high[group], half, counts=counts)

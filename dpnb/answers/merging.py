@@ -269,7 +269,7 @@ def _estimates(one: Wanted, joint: Joint, plan: Plan, groups: int, look: int) ->
         values.append(estimate)
         ends.append(
             count_interval(estimate, half)
-            if aggregate.function == "COUNT"
+            if aggregate.function.is_count
             else (estimate - half, estimate + half)
         )
     shift = centre(one.output, aggregate)[0] if one.part.is_mean else 0.0

@@ -14,6 +14,7 @@ from dpnb.estimation.intervals import Mode
 from dpnb.formats import end_text, label, percent
 from dpnb.private import Stamp
 from dpnb.results import Result, to_plain, with_lists
+from dpnb.sql.functions import Function
 
 _ENDS = {"low": -math.inf, "high": math.inf, "joint_low": -math.inf, "joint_high": math.inf}
 """Ends of intervals, each with the infinite value that is None in plain data."""
@@ -134,7 +135,7 @@ class Question(Result):
         The two sides as shown: weights above 0 left, the others and the constant right.
     aggregate : str
         Alias of the compared aggregate.
-    function : {'COUNT', 'SUM', 'AVG', 'FORMULA'}
+    function : Function
     estimate : float or None
         sum(weight x released value) - constant; None where an AVG has too few rows to tell.
     low, high : float
@@ -189,7 +190,7 @@ class Question(Result):
     left: str
     right: str
     aggregate: str
-    function: str
+    function: Function
     estimate: float | None
     low: float
     high: float
@@ -280,6 +281,7 @@ class Question(Result):
         values = dict(data)
         values["groups"] = tuple(tuple(group) for group in values["groups"])
         values["weights"] = tuple(values["weights"])
+        values["function"] = Function(values["function"])
         for name, end in _ENDS.items():
             values[name] = end if values[name] is None else values[name]
         return cls(**values)
@@ -340,8 +342,10 @@ def verdict(
 def sentence_of(question: Question) -> str:
     """Return the verdict on a question in words."""
     # intervals of formulas hold for all groups together, however the question was chosen
-    advance = question.mode == "paper" or (question.planned and question.function != "FORMULA")
-    kind = question.function == "FORMULA" or math.fsum(question.weights) != 0
+    advance = question.mode == "paper" or (
+        question.planned and question.function is not Function.FORMULA
+    )
+    kind = question.function is Function.FORMULA or math.fsum(question.weights) != 0
     said = verdict(
         question.left, question.right, question.aggregate, question.low, question.high,
         question.confidence, advance=advance, kind=kind, mode=question.mode,

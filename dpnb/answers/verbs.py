@@ -22,6 +22,7 @@ from dpnb.releases.call import Call, Verb
 from dpnb.releases.held import Held, planned
 from dpnb.releases.request import Request
 from dpnb.releases.runner import Runner
+from dpnb.sql.functions import Function
 from dpnb.sql.parser import parse
 from dpnb.sql.query import Query
 
@@ -57,7 +58,7 @@ def _asked(runner: Runner, row: str, call: Call) -> AnswerRequest | OnlineReques
     own = statement(runner, row, call)
     if call.options.get("error") is None or call.options.get("history") is False:
         return own
-    if any(aggregate.function == "UNITS" for aggregate in own.query.measured):
+    if any(aggregate.function is Function.UNITS for aggregate in own.query.measured):
         # counts of distinct ids do not follow from other answers
         return own
     return OnlineRequest(own)

@@ -95,7 +95,7 @@ def settle(
         if atom.sign < 0:
             lower, upper, bar = -upper, -lower, -bar
         # a sum of 0 may mean an average at its threshold, or no rows, which satisfies nothing
-        either = atom.aggregate.function == "AVG"
+        either = atom.aggregate.function.is_mean
         sure.append(lower > bar if atom.strict or either else lower >= bar)
         open_.append(upper > bar if atom.strict and not either else upper >= bar)
     return np.array(sure, dtype=bool), np.array(open_, dtype=bool)

@@ -19,6 +19,7 @@ from dpnb.decide.naming import atom_text
 from dpnb.errors import RequestError
 from dpnb.schema.columns import Real
 from dpnb.schema.schema import Schema
+from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Compare, Having
 from dpnb.sql.values import Column, bounds_of
 
@@ -64,7 +65,7 @@ class Atom:
 
         Averages with different thresholds have separate noise, so neither implies the other.
         """
-        same = self.aggregate.function != "AVG" or self.threshold == other.threshold
+        same = not self.aggregate.function.is_mean or self.threshold == other.threshold
         return same and self._orders(other)
 
     def _orders(self, other: Atom) -> bool:
@@ -246,7 +247,7 @@ def condition_of(atoms: Sequence[Atom], tree: Tree) -> Condition:
 
 def _exhaust(one: Atom, other: Atom) -> bool:
     """Return whether one of two conditions holds in every group; an AVG may be missing in some."""
-    return one.aggregate.function != "AVG" and one.complement().implies(other)
+    return not one.aggregate.function.is_mean and one.complement().implies(other)
 
 
 def _sum_of_products(implicants: Sequence[Set]) -> Tree:
@@ -306,7 +307,7 @@ def check_open(atom: Atom, schema: Schema) -> None:
     if isinstance(atom.threshold, str):
         return
     low, high = span(atom.aggregate, schema)
-    where = " in a group with rows" if atom.aggregate.function == "AVG" else ""
+    where = " in a group with rows" if atom.aggregate.function.is_mean else ""
     if atom.sign < 0:
         low, high = (None if high is None else -high), (None if low is None else -low)
     limit = atom.sign * atom.threshold
@@ -323,18 +324,18 @@ def span(aggregate: Aggregate, schema: Schema) -> tuple[Fraction | None, Fractio
     """Return the lowest and highest value that an aggregate can have in a group; None if unbounded."""
     zero = Fraction(0)
     match aggregate.function:
-        case "COUNT" | "CELLS" | "UNITS":
+        case Function.COUNT | Function.CELLS | Function.UNITS:
             return zero, None
-        case "DISTINCT":
+        case Function.DISTINCT:
             column = aggregate.argument
             kind = schema[column.name] if isinstance(column, Column) else None
             if kind is None or isinstance(kind, Real):
                 return zero, None
             return zero, Fraction(kind.scale.high - kind.scale.low + 1)
-        case "AVG":
+        case Function.AVG:
             bounds = bounds_of(aggregate.argument, schema)
             return bounds.low, bounds.high
-        case "SUM":
+        case Function.SUM:
             bounds = bounds_of(aggregate.argument, schema)
             return (zero if bounds.low >= 0 else None), (zero if bounds.high <= 0 else None)
         case _:

@@ -106,7 +106,7 @@ def lines_of(atoms: Sequence[Atom], query: Query, version: int) -> tuple[list[Li
     places: list[int] = []
     for atom in atoms:
         own, about, rows = atom.aggregate, None, None
-        if own.function != "AVG":
+        if not own.function.is_mean:
             (view,) = views_of(own, query, version).values()
         elif isinstance(atom.threshold, str):
             raise RequestError(

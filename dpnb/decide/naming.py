@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from dpnb.schema.schema import Schema
+from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate
 from dpnb.views.text import predicate_text, value_text
 
@@ -19,11 +20,11 @@ def aggregate_text(aggregate: Aggregate, schema: Schema) -> str:
     """Return an aggregate in SQL."""
     inside = "*" if aggregate.value is None else value_text(aggregate.value, schema)
     match aggregate.function:
-        case "COUNT" | "SUM" | "AVG" | "CELLS":
+        case Function.COUNT | Function.SUM | Function.AVG | Function.CELLS:
             text = f"{aggregate.function}({inside})"
-        case "DISTINCT":
+        case Function.DISTINCT:
             text = f"COUNT(DISTINCT {inside})"
-        case "UNITS":
+        case Function.UNITS:
             text = f"COUNT(DISTINCT {'id' if schema.unit is None else schema.unit.column})"
         case _:
             assert_never(aggregate.function)

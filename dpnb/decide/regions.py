@@ -13,6 +13,7 @@ from dpnb.decide.naming import atom_sql, atom_text, name_of
 from dpnb.decide.options import Options
 from dpnb.errors import RequestError
 from dpnb.schema.schema import Schema
+from dpnb.sql.functions import Function
 from dpnb.sql.query import EVERY
 from dpnb.sql.values import bounds_of
 
@@ -35,7 +36,7 @@ def rows_meant(condition: Condition, place: int, options: Options, schema: Schem
     AVG must contain; the smallest, if they differ.
     """
     atom = condition.atoms[place]
-    if atom.aggregate.function != "AVG":
+    if not atom.aggregate.function.is_mean:
         return 1.0
     given = _option(options.rows, atom.aggregate.alias)
     if given is not None:
@@ -53,7 +54,7 @@ def _count_beside(condition: Condition, implicant: frozenset[int]) -> float | No
     sizes = [
         float(atom.threshold)
         for atom in (condition.atoms[i] for i in implicant)
-        if atom.aggregate.function == "COUNT"
+        if atom.aggregate.function is Function.COUNT
         and atom.aggregate.filter == EVERY
         and atom.sign > 0
         and not isinstance(atom.threshold, str)
@@ -71,7 +72,7 @@ def uncertain(atom: Atom, options: Options, schema: Schema, rows: float) -> floa
     given, width = _option(options.u, alias), _option(options.ranges, alias)
     if given is None and width is not None:
         given = SHARE_OF_RANGE * width
-    if given is None and function == "AVG" and atom.aggregate.value is not None:
+    if given is None and function.is_mean and atom.aggregate.value is not None:
         bounds = bounds_of(atom.aggregate.value, schema)
         given = SHARE_OF_BOUNDS * float(bounds.high - bounds.low)
     if given is None and not isinstance(atom.threshold, str):
@@ -95,7 +96,7 @@ def warnings_of(condition: Condition, limits: Floats, schema: Schema, *, exact: 
     for place, atom in enumerate(condition.atoms):
         if (
             not exact
-            and atom.aggregate.function == "AVG"
+            and atom.aggregate.function.is_mean
             and any(
                 place in one and _count_beside(condition, one) is None
                 for one in condition.implicants
@@ -106,7 +107,7 @@ def warnings_of(condition: Condition, limits: Floats, schema: Schema, *, exact: 
                 f"of them are selected. Write {atom_sql(atom, schema)} AND COUNT(*) > 100."
             )
     empty = [
-        (atom.aggregate.function != "AVG")
+        (not atom.aggregate.function.is_mean)
         & ((atom.sign * limit < 0) if atom.strict else (atom.sign * limit <= 0))
         for atom, limit in zip(condition.atoms, limits, strict=True)
     ]
@@ -123,7 +124,7 @@ def _small_groups(condition: Condition, limits: Floats) -> str:
     most = [
         limit.min()
         for atom, limit in zip(condition.atoms, limits, strict=True)
-        if atom.aggregate.function == "COUNT" and atom.sign < 0
+        if atom.aggregate.function is Function.COUNT and atom.sign < 0
     ]
     few = min(100, int(min(most, default=200.0) / 2))
     if few < 1:

@@ -25,7 +25,7 @@ def scale(found: Estimates | Inferred, rows: tuple[int, ...], *, bounds: bool = 
     ends = [end for row in told for end in (found.low[row], found.high[row])]
     ends = [end for end in ends if math.isfinite(end)]
     low, high = min(ends, default=0.0), max(ends, default=0.0)
-    if found.function in ("COUNT", "SUM"):
+    if found.function.is_total:
         low, high = min(low, 0.0), max(high, 0.0)
     return round_scale(low, high, 4)
 

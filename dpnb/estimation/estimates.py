@@ -22,6 +22,7 @@ from dpnb.sql.formulas import (
     settled,
     statistics_of,
 )
+from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate
 from dpnb.sql.values import Column
 
@@ -33,7 +34,7 @@ class Estimates:
     Attributes
     ----------
     alias : str
-    function : {'COUNT', 'SUM', 'AVG', 'FORMULA', 'CELLS'}
+    function : Function
     column : str or None
         The aggregated column; None for other expressions.
     total, count : tuple of float, or None
@@ -59,7 +60,7 @@ class Estimates:
     """
 
     alias: str
-    function: str
+    function: Function
     column: str | None
     total: tuple[float, ...] | None
     total_distribution: NoiseDistribution | None
@@ -102,13 +103,13 @@ class Estimates:
         found = self.estimate[group]
         if found is None:
             return "too few rows to tell"
-        shown = max(found, 0.0) if self.function == "COUNT" else found
+        shown = max(found, 0.0) if self.function.is_count else found
         return figure(shown, self._grain(group))
 
     def _grain(self, group: int) -> float:
         """Return the resolution to show: whole numbers for values that can only be whole."""
         half = self.margin_of_error(group)
-        if self.function == "COUNT":
+        if self.function.is_count:
             return whole(half)
         if not isinstance(self.formula, Quantile):
             return half
@@ -140,6 +141,7 @@ class Estimates:
             )
         formula = values["formula"]
         values["formula"] = None if formula is None else read_formula(formula)
+        values["function"] = Function(values["function"])
         values["leaves"] = tuple(cls.from_dict(leaf) for leaf in values["leaves"])
         return cls(**values)
 
@@ -150,13 +152,13 @@ class Estimates:
     def interval_text(self, group: int) -> str:
         """Return the confidence interval as displayed."""
         half = self._grain(group)
-        counts = self.function == "COUNT"
+        counts = self.function.is_count
         return ends_text(self.low[group], self.high[group], half, counts=counts)
 
 
 def estimate(
     alias: str,
-    function: str,
+    function: Function,
     column: str | None,
     *,
     total: Sequence[float] | None,
@@ -212,7 +214,7 @@ def counted(
     """Build the leaf of a quantile from the released counts of a column's bins; it is not shown."""
     return Estimates(
         alias,
-        "CELLS",
+        Function.CELLS,
         column,
         None,
         None,
@@ -260,7 +262,7 @@ def derived(
         defined = ends[-1] != REALS and len(known) == len(points)
         values.append(value(plain, known) if defined else None)
     return Estimates(
-        alias, "FORMULA", None, None, None, None, None, 0.0, 0.0,
+        alias, Function.FORMULA, None, None, None, None, None, 0.0, 0.0,
         max(leaf.look for leaf in leaves), max(leaf.alpha for leaf in leaves), tuple(values),
         tuple(low for low, _ in ends), tuple(high for _, high in ends), formula, tuple(leaves),
     )  # fmt: skip

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpnb.sql.query import Function
+from dpnb.sql.functions import Function
 
 Mode: TypeAlias = Literal["tight", "paper"]
 Vector: TypeAlias = npt.NDArray[np.int64]
@@ -52,10 +52,10 @@ def sensitivity(
     norm = sum(map(abs, weights), Fraction(0))
     largest = max(abs(low), abs(high))
     if mode == "paper":
-        return {"COUNT": 2 * norm, "SUM": 2 * norm * largest, "AVG": 8 * norm * largest}[function]
-    if function == "AVG":
+        return 2 * norm * (1 if function.is_count else 4 * largest if function.is_mean else largest)
+    if function.is_mean:
         return (high - low) * norm
-    if function == "COUNT":
+    if function.is_count:
         low = high = Fraction(1)
     up = sum((max(Fraction(0), w * low, w * high) for w in weights), Fraction(0))
     down = sum((max(Fraction(0), -w * low, -w * high) for w in weights), Fraction(0))
@@ -72,10 +72,10 @@ def spread(
     :func:`sensitivity`.
     """
     twice = 2 * sensitivity(function, weights, low, high, mode)
-    if mode == "paper" or function == "SUM":
+    if mode == "paper" or function is Function.SUM:
         return twice
     norm = sum(map(abs, weights), Fraction(0))
-    if function == "AVG":
+    if function.is_mean:
         return (high - low) * (norm + max(map(abs, weights)))
     return min(twice, max(_count_spread(w, weights, norm) for w in weights))
 
@@ -171,7 +171,7 @@ def influences(
         n0 = np.asarray(count, dtype=np.int64) - n1
         # Python integers from here on, because products may exceed 64 bits
         f = n0.min(axis=1).astype(object)
-        if function == "AVG":
+        if function.is_mean:
             kept = n0.astype(object)
             s0 = (np.asarray(total, dtype=np.int64) - cells.total[part]).astype(object)
             terms = [
@@ -184,7 +184,7 @@ def influences(
             ]
             result[part] = np.sum(terms, axis=0).astype(np.int64)
         else:
-            measured = (n1 if function == "COUNT" else cells.total[part]).astype(object)
+            measured = (n1 if function.is_count else cells.total[part]).astype(object)
             shift = sum(weight * measured[:, t] for t, weight in enumerate(whole))
             result[part] = _rounded(shift * f, (max(count) + 1) * common, unit).astype(np.int64)
     return result

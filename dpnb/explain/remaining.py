@@ -28,7 +28,7 @@ def factor(question: Question) -> float:
     smallest, largest = question.smallest_high, question.largest_low
     # at least one row remains wherever an influence is not 0
     rows = 1.0 if smallest is None or not smallest > 1 else smallest
-    if question.function == "AVG":
+    if question.function.is_mean:
         return math.inf if smallest is None else rows
     if smallest is None or largest is None:
         return 1.0

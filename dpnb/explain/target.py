@@ -11,6 +11,7 @@ from dpnb.errors import RequestError
 from dpnb.explain.influence import Lattice, Mode, sensitivity, spread
 from dpnb.schema.schema import Schema, Unit
 from dpnb.sql.canonical import plain, plain_value, simplify
+from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, And, Predicate, Query
 from dpnb.views.measures import Sum, sum_of
 
@@ -50,12 +51,12 @@ class Target:
         """
         measure = None
         match aggregate.function:
-            case "COUNT":
+            case Function.COUNT:
                 pass
-            case "SUM" | "AVG":
-                centred = aggregate.function == "AVG"
+            case Function.SUM | Function.AVG:
+                centred = aggregate.function.is_mean
                 measure = sum_of(aggregate.argument, query.schema, centred=centred)
-            case "UNITS" | "DISTINCT" | "CELLS":
+            case Function.UNITS | Function.DISTINCT | Function.CELLS:
                 raise RequestError(
                     "a count of different ids cannot be explained",
                     "Explain COUNT(*), a SUM or an AVG.",
@@ -103,7 +104,7 @@ class Target:
         largest = sensitivity(function, self.weights, *self.bounds, mode)
         widest = spread(function, self.weights, *self.bounds, mode)
         return Lattice.of(
-            rows * largest, rows * widest, len(self.weights) if function == "AVG" else 1
+            rows * largest, rows * widest, len(self.weights) if function.is_mean else 1
         )
 
     def definition(self) -> dict[str, Any]:

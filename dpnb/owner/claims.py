@@ -198,7 +198,7 @@ def _settles(claim: Claim, held: Sequence[Held], bought: Sequence[Held], version
     except (KeyError, TypeError, ValueError, RequestError):
         # the claim is about an earlier schema with other columns
         return False
-    shift = centre(part, claim.query.aggregates[0])[0] if part.function == "AVG" else 0.0
+    shift = centre(part, claim.query.aggregates[0])[0] if part.function.is_mean else 0.0
     weights = [1.0] if len(part.parts) == 1 else [1.0, shift - claim.value]
     number = claim.value if len(part.parts) == 1 else 0.0
     parts = [

@@ -187,7 +187,7 @@ def read_accuracy(
             f"split must be between 0.001 and 0.999, got {float(share):g}",
             "Give the share of the sum, such as 0.5.",
         )
-    averages = [a for a in query.measured if a.function == "AVG"]
+    averages = [a for a in query.measured if a.function.is_mean]
     size = None
     if rows is not None:
         number = _real(rows, "rows", "Give a whole number of rows.")

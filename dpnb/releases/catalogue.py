@@ -18,6 +18,7 @@ from dpnb.releases.accuracy import Accuracy
 from dpnb.releases.plan import Part, basic_level, declared_level
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
+from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Query
 from dpnb.views.alignment import Alignment, align, columns_of
 from dpnb.views.histogram import Histogram, Strategy, histogram
@@ -168,13 +169,13 @@ class Choice:
 
 def _part(aggregate: Aggregate, made: Alignment) -> Part:
     match aggregate.function:
-        case "COUNT" | "CELLS":
+        case Function.COUNT | Function.CELLS:
             return Part(aggregate, None, made.view, made)
-        case "SUM":
+        case Function.SUM:
             return Part(aggregate, made.view, None, made)
-        case "AVG":
+        case Function.AVG:
             return Part(aggregate, made.view, made.view, made)
-        case "DISTINCT" | "UNITS":
+        case Function.DISTINCT | Function.UNITS:
             raise TypeError("a histogram counts rows, not what is different")
         case _:
             assert_never(aggregate.function)

@@ -13,12 +13,15 @@ from dpnb.sql.canonical import default_alias, simplify, unused
 from dpnb.sql.conditions import Conditions
 from dpnb.sql.expressions import MAX_DEPTH, OPERATORS, Arguments
 from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf
-from dpnb.sql.query import EVERY, Aggregate, And, Derived, Function, Predicate
+from dpnb.sql.functions import Function, Measured
+from dpnb.sql.query import EVERY, Aggregate, And, Derived, Predicate
 from dpnb.sql.source import Node, others
 from dpnb.sql.statistics import Statistics, is_statistic
 from dpnb.sql.values import Column, Number, Operator
 
-_FUNCTIONS: dict[type, Function] = {exp.Count: "COUNT", exp.Sum: "SUM", exp.Avg: "AVG"}
+_FUNCTIONS: dict[type, Measured] = {
+    exp.Count: Function.COUNT, exp.Sum: Function.SUM, exp.Avg: Function.AVG,
+}  # fmt: skip
 _SHAPE = (
     "Write COUNT(*), COUNT(x), SUM(x) or AVG(x), MEDIAN(x), QUANTILE(x, 0.9), VARIANCE(x) or "
     "STDDEV(x), with FILTER (WHERE ...) if needed, or combine them by + - * /, EXP, LN and SQRT."
@@ -121,13 +124,13 @@ class Aggregates:
             return self._distinct(inner, function, condition, alias)
         if others(inner.args, "this", "big_int") or argument is None:
             self.refuse(f"{function} takes one column", _SHAPE, node)
-        if function == "COUNT" and isinstance(argument, exp.Star):
+        if function is Function.COUNT and isinstance(argument, exp.Star):
             if others(argument.args):
                 self.refuse("COUNT(*) takes no EXCLUDE or REPLACE", _SHAPE, node)
-            return Aggregate("COUNT", None, condition, alias or "count")
+            return Aggregate(Function.COUNT, None, condition, alias or "count")
         value = self.arguments.value(function, argument)
         # a constant is never missing: COUNT(1) is COUNT(*)
-        counted = None if function == "COUNT" and isinstance(value, Number) else value
+        counted = None if function is Function.COUNT and isinstance(value, Number) else value
         return Aggregate(function, counted, condition, alias or default_alias(function, counted))
 
     def _count_if(self, node: Node, condition: Predicate, alias: str) -> Aggregate:
@@ -136,16 +139,16 @@ class Aggregates:
             self.refuse("COUNT_IF takes one condition", "Write COUNT_IF(x > 3).", node)
         own = self.conditions.predicate(node.this)
         both = simplify(And((condition, own)), self.conditions.schema)
-        return Aggregate("COUNT", None, both, alias or "count_if")
+        return Aggregate(Function.COUNT, None, both, alias or "count_if")
 
     def _distinct(
-        self, node: Node, function: Function, condition: Predicate, alias: str
+        self, node: Node, function: Measured, condition: Predicate, alias: str
     ) -> Aggregate:
         columns, unit = node.this.expressions, self.conditions.schema.unit
-        alone = function == "COUNT" and len(columns) == 1
+        alone = function is Function.COUNT and len(columns) == 1
         if unit is not None and alone and not others(node.args, "this", "big_int"):
             if self.conditions.names_unit(columns[0]):
-                return Aggregate("UNITS", None, condition, alias or f"count_{unit.column}")
+                return Aggregate(Function.UNITS, None, condition, alias or f"count_{unit.column}")
             if not self.distinct:
                 self.refuse(
                     f"COUNT(DISTINCT) counts only {unit.column!r}, the ids of the privacy unit",
@@ -157,7 +160,9 @@ class Aggregates:
         if not alone or others(node.args, "this", "big_int"):
             self.refuse("COUNT(DISTINCT) takes one column", "Write COUNT(DISTINCT x).", node)
         value = Column(self.conditions.column(columns[0]))
-        return Aggregate("DISTINCT", value, condition, alias or default_alias("DISTINCT", value))
+        return Aggregate(
+            Function.DISTINCT, value, condition, alias or default_alias("DISTINCT", value)
+        )
 
     def _formula(self, node: Node, leaves: list[Aggregate], depth: int) -> Formula:
         if depth > MAX_DEPTH:

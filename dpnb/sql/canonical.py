@@ -11,6 +11,7 @@ from dpnb.codes import Interval
 from dpnb.schema.joins import own_name
 from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import plain_formula, read_formula
+from dpnb.sql.functions import Function
 from dpnb.sql.query import (
     EVERY,
     NONE,
@@ -193,7 +194,10 @@ def _plain_aggregate(aggregate: Aggregate) -> list[Any]:
 
 
 def _read_aggregate(data: Sequence[Any], names: set[str]) -> Aggregate:
-    function, value, condition = data[0], read_value(data[1]), read_predicate(data[2])
+    function = Function(data[0])
+    if function is Function.FORMULA:
+        raise ValueError("a formula is not an aggregate")
+    value, condition = read_value(data[1]), read_predicate(data[2])
     alias = unused(default_alias(function, value), names)
     return Aggregate(function, value, condition, alias)
 

@@ -7,7 +7,8 @@ from fractions import Fraction
 from sqlglot import expressions as exp
 
 from dpnb.sql.conditions import Conditions
-from dpnb.sql.query import EVERY, NONE, Function, Predicate
+from dpnb.sql.functions import Function
+from dpnb.sql.query import EVERY, NONE, Predicate
 from dpnb.sql.source import Node, others
 from dpnb.sql.values import (
     Arithmetic,
@@ -52,7 +53,7 @@ class Arguments:
             inner = inner.this
         if isinstance(inner, exp.Column):
             column = self.conditions.column(inner)
-            if function != "COUNT" and not self.schema[column].numeric:
+            if function is not Function.COUNT and not self.schema[column].numeric:
                 self.refuse(
                     f"{column!r} has no declared bounds",
                     "SUM and AVG need an Integer or Real column; count categories instead.",
@@ -79,13 +80,13 @@ class Arguments:
                 )
         bounds = bounds_of(value, self.schema)
         reach = max(-bounds.low, bounds.high)
-        if function == "COUNT":
+        if function is Function.COUNT:
             return
         if reach == 0:
             self.refuse(
                 "this expression is 0 in every row", "Sum something that can differ from 0.", node
             )
-        if function == "AVG" and self._narrow(bounds, reach):
+        if function.is_mean and self._narrow(bounds, reach):
             same = bounds.low == bounds.high
             self.refuse(
                 "this expression is the same number in every row"

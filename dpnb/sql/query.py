@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dpnb.codes import Interval
 from dpnb.sql.formulas import Leaf, Quantile, Statistic, Variance, linear, nodes, statistics_of
+from dpnb.sql.functions import Function
 
 if TYPE_CHECKING:
     from dpnb.schema.schema import Schema
     from dpnb.sql.formulas import Formula
+    from dpnb.sql.functions import Measured
     from dpnb.sql.values import Value
 
 MAX_CELLS = 10_000
@@ -71,11 +73,6 @@ it.
 EVERY = And(())
 NONE = Or(())
 
-Function: TypeAlias = Literal["COUNT", "CELLS", "DISTINCT", "UNITS", "SUM", "AVG"]
-"""DISTINCT is COUNT(DISTINCT column), which only decisions accept; UNITS counts different ids;
-CELLS counts the rows in each declared bin of a column, from which quantiles are computed.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
@@ -85,7 +82,7 @@ class Aggregate:
     ...). ``named`` says whether the statement gives its alias.
     """
 
-    function: Function
+    function: Measured
     value: Value | None
     filter: Predicate
     alias: str
@@ -247,7 +244,7 @@ class Query:
 
         For CELLS these are the bins of its column within each group, the bin changing fastest.
         """
-        if aggregate.function != "CELLS":
+        if aggregate.function is not Function.CELLS:
             return self
         (column,) = aggregate.columns
         return replace(self, keys=(*self.keys, Key(column, column)))

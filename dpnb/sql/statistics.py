@@ -16,6 +16,7 @@ from sqlglot import expressions as exp
 from dpnb.schema.columns import cell_count
 from dpnb.sql.expressions import Arguments
 from dpnb.sql.formulas import Applied, Formula, Quantile, Variance
+from dpnb.sql.functions import Function
 from dpnb.sql.query import EVERY, MAX_CELLS, Aggregate, Predicate
 from dpnb.sql.source import Node, others
 from dpnb.sql.values import Arithmetic, Column, Number, Value, bounds_of
@@ -84,7 +85,9 @@ class Statistics:
         if asked.share is None:
             found: Formula = self._variance(asked, value, condition, place)
             return Applied("SQRT", found) if asked.root else found
-        cells = Aggregate("CELLS", value, condition, f"cells_{'_'.join(sorted(value.columns))}")
+        cells = Aggregate(
+            Function.CELLS, value, condition, f"cells_{'_'.join(sorted(value.columns))}"
+        )
         return Quantile(place(cells), asked.share)
 
     def _asked(self, node: Node) -> Asked:
@@ -141,7 +144,7 @@ class Statistics:
 
     def _value(self, asked: Asked) -> Value:
         if asked.share is None:
-            return self.arguments.value("AVG", asked.argument)
+            return self.arguments.value(Function.AVG, asked.argument)
         return self._candidates(asked)
 
     def _candidates(self, asked: Asked) -> Column:
@@ -203,7 +206,7 @@ class Statistics:
         distance = value if origin == 0 else Arithmetic("-", value, Number(origin))
         square: Value = Arithmetic("*", distance, distance)
         centred = square if shift == 0 else Arithmetic("-", square, Number(shift))
-        self.arguments.check("SUM", centred, asked.argument)
-        mean = place(Aggregate("AVG", value, condition, "mean"))
-        squares = place(Aggregate("SUM", centred, condition, "squares"))
+        self.arguments.check(Function.SUM, centred, asked.argument)
+        mean = place(Aggregate(Function.AVG, value, condition, "mean"))
+        squares = place(Aggregate(Function.SUM, centred, condition, "squares"))
         return Variance(mean, squares, origin, shift, half, asked.sample)

@@ -203,14 +203,14 @@ def measure(query: Query, version: int, engine: Engine, mechanism: Mechanism) ->
     found = _contributions(engine, ContributionScan(tuple(parts), keys))
     if not len(found.counts):
         raise RequestError("the table has no rows", "Use a table with rows.")
-    values, distances = _changes(found, total, mean=aggregate.function == "AVG", grouped=bool(keys))
+    values, distances = _changes(found, total, mean=aggregate.function.is_mean, grouped=bool(keys))
     sensitivity = 1.0
     if total is not None:
         whole = ContributionScan(tuple(replace(part, where=EVERY, keys=()) for part in parts[1:]))
         numbers = _contributions(engine, whole).numbers
         ticks = numbers[numbers[:, 0] > 0, 1]
         sensitivity = float(total.step) * int(np.ptp(ticks)) if len(ticks) else 0.0
-        if aggregate.function == "AVG":
+        if aggregate.function.is_mean:
             sensitivity /= int(found.counts.sum())
     distinct, place = np.unique(distances, return_inverse=True)
     counts = _summed(found.counts, place, len(distinct))

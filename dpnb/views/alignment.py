@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 from dpnb.privacy.definition import ZCDP
 from dpnb.sql.canonical import simplify
+from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, And, Predicate, Query, Within
 from dpnb.sql.values import Column
 from dpnb.views.histogram import Histogram
@@ -100,12 +101,12 @@ def align(aggregate: Aggregate, query: Query, view: Histogram) -> Alignment | No
     import numpy as np
 
     match aggregate.function:
-        case "COUNT" | "SUM" | "AVG":
+        case Function.COUNT | Function.SUM | Function.AVG:
             value = aggregate.value
-        case "CELLS":
+        case Function.CELLS:
             query, value = query.finer(aggregate), None
-            aggregate = replace(aggregate, function="COUNT", value=None)
-        case "UNITS" | "DISTINCT":
+            aggregate = replace(aggregate, function=Function.COUNT, value=None)
+        case Function.UNITS | Function.DISTINCT:
             # bins do not distinguish ids or single rows
             return None
         case _:
@@ -129,13 +130,13 @@ def align(aggregate: Aggregate, query: Query, view: Histogram) -> Alignment | No
         chosen = chosen & _along(present, view, value.name)
     group = np.where(chosen, group, -1).ravel()
     values = np.ones(view.size)
-    if aggregate.function != "COUNT" and value is not None:
+    if not aggregate.function.is_count and value is not None:
         single = _values(view, value.name)
         if single is None:
             return None
         values = np.broadcast_to(_along(single, view, value.name), chosen.shape).ravel().copy()
     made = Alignment(view, _count(query), group, values, 0.0)
-    return made if aggregate.function != "AVG" else _centred(made)
+    return made if not aggregate.function.is_mean else _centred(made)
 
 
 def _centred(made: Alignment) -> Alignment | None:

@@ -15,6 +15,7 @@ from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.schema.columns import cell_count
 from dpnb.schema.schema import Schema, Unit
 from dpnb.sql.canonical import can_hold, plain, simplify
+from dpnb.sql.functions import Function
 from dpnb.sql.query import EVERY, Aggregate, And, Predicate, Query
 from dpnb.sql.values import Column
 from dpnb.views.measures import Count, Distinct, Measure, Scan, Units, sum_of
@@ -149,19 +150,19 @@ def views_of(aggregate: Aggregate, query: Query, version: int) -> dict[str, View
     complete = isinstance(value, Column) and value.name in schema.complete
     counted = Count(None if complete else value)
     match aggregate.function:
-        case "COUNT":
+        case Function.COUNT:
             return {"count": view(counted)}
-        case "CELLS":
+        case Function.CELLS:
             return {"count": view(Count(None))}
-        case "DISTINCT":
+        case Function.DISTINCT:
             if not isinstance(value, Column):
                 raise TypeError("different values are those of a column")
             return {"count": view(Distinct(value))}
-        case "UNITS":
+        case Function.UNITS:
             return {"count": view(_units(keys, schema))}
-        case "SUM":
+        case Function.SUM:
             return {"sum": view(sum_of(aggregate.argument, schema, centred=False))}
-        case "AVG":
+        case Function.AVG:
             total = sum_of(aggregate.argument, schema, centred=True)
             return {"sum": view(total), "count": view(counted)}
         case _:

@@ -22,6 +22,7 @@ from dpnb.estimation.estimates import estimate
 from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.loss import Picked, PrivacyLoss
+from dpnb.sql.functions import Function
 from tests.kit.power import shares
 
 Open = Callable[..., dpnb.Session]
@@ -309,7 +310,7 @@ class TestEstimates:
         )
         found = estimate(
             "m",
-            "AVG",
+            Function.AVG,
             "x",
             total=[10.0, 900.0, -900.0, 3.0],
             total_distribution=total_distribution,
@@ -333,7 +334,7 @@ class TestEstimates:
     def test_a_negative_count_is_shown_as_zero_and_kept_as_released(self) -> None:
         found = estimate(
             "n",
-            "COUNT",
+            Function.COUNT,
             None,
             total=None,
             total_distribution=None,

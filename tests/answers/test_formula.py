@@ -29,6 +29,7 @@ from dpnb.sql.formulas import (
     plain_formula,
     read_formula,
 )
+from dpnb.sql.functions import Function
 
 Open = Callable[..., dpnb.Session]
 Test = Callable[[object, float], bool]
@@ -190,7 +191,7 @@ def released(
     draw = rng.normal if distribution.family == "gaussian" else rng.laplace
     values = draw(exact, distribution.scale * wrong, groups)
     return estimate(
-        "n", "COUNT", None, total=None, total_distribution=None, count=list(values), count_distribution=distribution,
+        "n", Function.COUNT, None, total=None, total_distribution=None, count=list(values), count_distribution=distribution,
         middle=0.0, reach=0.0, look=1, alpha=alpha, each=alpha,
     )  # fmt: skip
 

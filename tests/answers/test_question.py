@@ -29,6 +29,7 @@ from dpnb.estimation.intervals import (
 from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.results import rebilled
+from dpnb.sql.functions import Function
 from tests.kit.noise import ContinuousNoise
 
 Open = Callable[..., dpnb.Session]
@@ -545,7 +546,7 @@ class TestGeneralIntervals:
 
     def test_formulas_combine_intervals_that_hold_together(self, answer: Answer) -> None:
         found = dataclasses.replace(
-            answer.estimates[0], function="FORMULA", total=None, total_distribution=None, count=None,
+            answer.estimates[0], function=Function.FORMULA, total=None, total_distribution=None, count=None,
             count_distribution=None, estimate=(1.0, 2.0, None, 4.0), low=(0.0, 1.0, 2.0, -math.inf),
             high=(2.0, 3.0, 4.0, math.inf),
         )  # fmt: skip
@@ -640,7 +641,7 @@ class TestCoverage:
         totals = rows * (means - 0.5) + draw(0, 1.5 * scale, (count, groups))
         counts = rows + draw(0, 2.5 * scale, (count, groups))
         shown = estimate(
-            "mean", "AVG", "x", total=totals[0], total_distribution=total_distribution, count=counts[0],
+            "mean", Function.AVG, "x", total=totals[0], total_distribution=total_distribution, count=counts[0],
             count_distribution=count_distribution, middle=0.5, reach=self.REACH, look=1, alpha=0.3,
             each=0.05 / groups,
         )  # fmt: skip

@@ -12,6 +12,7 @@ import pytest
 
 from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.decide.conditions import Atom, Condition, Node, Tree, condition_of, read_condition
+from dpnb.sql.functions import Function
 from dpnb.sql.parser import parse
 from dpnb.sql.query import EVERY, Aggregate
 from dpnb.sql.values import Column
@@ -53,7 +54,9 @@ def unrelated() -> Callable[[int], list[Atom]]:
     """Conditions on so many different aggregates, each above 0."""
 
     def made(count: int) -> list[Atom]:
-        aggregates = [Aggregate("SUM", Column(f"x{i}"), EVERY, f"s{i}") for i in range(count)]
+        aggregates = [
+            Aggregate(Function.SUM, Column(f"x{i}"), EVERY, f"s{i}") for i in range(count)
+        ]
         return [Atom(aggregate, 1, Fraction(0), True) for aggregate in aggregates]
 
     return made

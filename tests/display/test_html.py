@@ -16,6 +16,7 @@ from dpnb.display.text import CONDITIONAL, MAX_ROWS, stamps
 from dpnb.errors import printable
 from dpnb.private import STAMPS
 from dpnb.results import InfoTable, rebilled
+from dpnb.sql.functions import Function
 from tests.kit.html import Reading, compare, packed
 
 pytestmark = pytest.mark.fast
@@ -84,7 +85,7 @@ class TestFacts:
     def test_formulas_without_bounds_are_plain_data(self, answer):
         infinite = (-math.inf, *answer.estimates[0].low[1:])
         found = replace(
-            answer.estimates[0], function="FORMULA", total=None, count=None, low=infinite
+            answer.estimates[0], function=Function.FORMULA, total=None, count=None, low=infinite
         )
         shown = replace(answer, estimates=(found,), rows=(0, 1))
         [data] = view_data(shown)["aggregates"]

@@ -16,6 +16,7 @@ from dpnb.explain.cells import cells_of
 from dpnb.explain.influence import Cells, influences
 from dpnb.explain.mechanism import measure
 from dpnb.explain.predicates import space
+from dpnb.sql.functions import Function
 
 BINS = {"n": [1, 4, 8, 10], "r": [0, 2.5, 5, 9]}
 DAYS = ["2024-01-02", "2024-01-10", "2024-01-31"]
@@ -58,7 +59,7 @@ def brute(frame, found, aggregate, weights, kept, unit):
     groups = [(frame["g"] == g).fillna(False).to_numpy(bool) & kept for g in weights]
     if aggregate != "COUNT(*)":
         groups = [group & ~np.isnan(value) for group in groups]
-    function = aggregate.partition("(")[0]
+    function = Function(aggregate.partition("(")[0])
     count = [int(group.sum()) for group in groups]
     total = [int(np.nansum(value[group])) for group in groups]
     chosen = list(masks(frame, found))
@@ -115,7 +116,7 @@ class TestAgainstMasks:
         groups = [(frame["g"] == g).fillna(False).to_numpy(bool) for g in ("a", "b")]
         n1 = np.array([[(group & np.asarray(mask)).sum() for group in groups] for mask in chosen])
         cells = Cells(np.arange(len(texts)), n1, np.zeros_like(n1))
-        expected = influences("COUNT", [Fraction(1), Fraction(-2)], cells,
+        expected = influences(Function.COUNT, [Fraction(1), Fraction(-2)], cells,
                               [int(group.sum()) for group in groups], [0, 0], plan.lattice.unit)  # fmt: skip
         found = measure(plan, mixed_engine)
         assert [found.score(i) for i in range(found.size)] == expected.tolist()

@@ -24,6 +24,7 @@ from dpnb.explain.unbinned import remedy, unbinned_sentence
 from dpnb.ledger.accountant import Accountant
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import Picked, PrivacyLoss, rho_of_epsilon
+from dpnb.sql.functions import Function
 from tests.kit.html import Reading
 from tests.kit.inside import ask, runner
 
@@ -475,7 +476,7 @@ class TestForgedQuestions:
             {"estimate": 0.0}, {"estimate": None}, {"estimate": math.nan}, {"estimate": math.inf},
             {"rows": math.inf}, {"rows": -5.0}, {"enough": False}, {"low": -math.inf},
             {"left": "", "right": "<b>"}, {"table": 3}, {"version": 9}, {"conditional": True},
-            {"stamp": ""}, {"sentence": "<b>"}, {"note": "<b>"}, {"function": "SUM"}, {"valid": False},
+            {"stamp": ""}, {"sentence": "<b>"}, {"note": "<b>"}, {"function": Function.SUM}, {"valid": False},
         ],
     )  # fmt: skip
     def test_what_was_changed_by_hand_is_not_believed(self, change, session, question):

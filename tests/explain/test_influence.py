@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from dpnb.explain.influence import Cells, Lattice, influences, sensitivity, spread
+from dpnb.sql.functions import Function
 
 PAIR = (Fraction(1), Fraction(-1))
 TEN = (Fraction(1), Fraction(-10))
@@ -25,24 +26,24 @@ class TestSensitivity:
     @pytest.mark.parametrize(
         ("function", "weights", "low", "high", "tight", "paper"),
         [
-            ("COUNT", PAIR, 1, 1, 1, 4),
-            ("SUM", PAIR, 0, 5, 5, 20),
-            ("SUM", PAIR, -5, 5, 10, 20),
-            ("SUM", PAIR, Fraction(-1, 5), 1, Fraction(6, 5), 4),
-            ("AVG", PAIR, 0, 5, 10, 80),
-            ("AVG", PAIR, -5, 5, 20, 80),
-            ("AVG", PAIR, 17, 90, 146, 1440),
-            ("COUNT", TEN, 1, 1, 10, 22),
-            ("SUM", TEN, 0, 1, 10, 22),
-            ("SUM", TEN, -1, 1, 11, 22),
-            ("AVG", TEN, 0, 1, 11, 88),
-            ("COUNT", THREE, 1, 1, 5, 12),
-            ("SUM", THREE, 0, 1, 5, 12),
-            ("SUM", THREE, -1, 1, 6, 12),
-            ("AVG", THREE, 0, 1, 6, 48),
-            ("COUNT", ONE, 1, 1, 1, 2),
-            ("SUM", ONE, 0, 1, 1, 2),
-            ("AVG", ONE, 0, 1, 1, 8),
+            (Function.COUNT, PAIR, 1, 1, 1, 4),
+            (Function.SUM, PAIR, 0, 5, 5, 20),
+            (Function.SUM, PAIR, -5, 5, 10, 20),
+            (Function.SUM, PAIR, Fraction(-1, 5), 1, Fraction(6, 5), 4),
+            (Function.AVG, PAIR, 0, 5, 10, 80),
+            (Function.AVG, PAIR, -5, 5, 20, 80),
+            (Function.AVG, PAIR, 17, 90, 146, 1440),
+            (Function.COUNT, TEN, 1, 1, 10, 22),
+            (Function.SUM, TEN, 0, 1, 10, 22),
+            (Function.SUM, TEN, -1, 1, 11, 22),
+            (Function.AVG, TEN, 0, 1, 11, 88),
+            (Function.COUNT, THREE, 1, 1, 5, 12),
+            (Function.SUM, THREE, 0, 1, 5, 12),
+            (Function.SUM, THREE, -1, 1, 6, 12),
+            (Function.AVG, THREE, 0, 1, 6, 48),
+            (Function.COUNT, ONE, 1, 1, 1, 2),
+            (Function.SUM, ONE, 0, 1, 1, 2),
+            (Function.AVG, ONE, 0, 1, 1, 8),
         ],
     )
     def test_it_is_the_supremum_or_the_published_bound(
@@ -53,8 +54,8 @@ class TestSensitivity:
         assert sensitivity(function, weights, *ends, "paper") == paper
 
     def test_count_ignores_the_bounds_of_a_value(self):
-        assert sensitivity("COUNT", PAIR, Fraction(-7), Fraction(9), "tight") == 1
-        assert spread("COUNT", PAIR, Fraction(-7), Fraction(9), "tight") == Fraction(5, 4)
+        assert sensitivity(Function.COUNT, PAIR, Fraction(-7), Fraction(9), "tight") == 1
+        assert spread(Function.COUNT, PAIR, Fraction(-7), Fraction(9), "tight") == Fraction(5, 4)
 
     @pytest.mark.parametrize(
         ("weights", "tight", "paper"),
@@ -65,7 +66,7 @@ class TestSensitivity:
         for mode, expected in (("tight", tight), ("paper", paper)):
             found = [
                 sensitivity(function, exact, Fraction(0), Fraction(10), mode)
-                for function in ("COUNT", "SUM", "AVG")
+                for function in (Function.COUNT, Function.SUM, Function.AVG)
             ]
             assert found == list(expected)
 
@@ -74,25 +75,27 @@ class TestSpread:
     @pytest.mark.parametrize(
         ("function", "weights", "expected"),
         [
-            ("COUNT", ONE, 1),
-            ("COUNT", PAIR, Fraction(5, 4)),
-            ("COUNT", TEN, Fraction(25, 2)),
-            ("COUNT", THREE, Fraction(25, 4)),
-            ("COUNT", FOUR, 3),
-            ("AVG", ONE, 2),
-            ("AVG", PAIR, 3),
-            ("AVG", TEN, 21),
-            ("AVG", THREE, 9),
+            (Function.COUNT, ONE, 1),
+            (Function.COUNT, PAIR, Fraction(5, 4)),
+            (Function.COUNT, TEN, Fraction(25, 2)),
+            (Function.COUNT, THREE, Fraction(25, 4)),
+            (Function.COUNT, FOUR, 3),
+            (Function.AVG, ONE, 2),
+            (Function.AVG, PAIR, 3),
+            (Function.AVG, TEN, 21),
+            (Function.AVG, THREE, 9),
         ],
     )
     def test_it_is_the_proven_one(self, function, weights, expected):
         assert spread(function, weights, Fraction(0), Fraction(1), "tight") == expected
 
     def test_it_is_twice_the_sensitivity_for_sums_and_in_paper_mode(self):
-        for function, mode in itertools.product(("COUNT", "SUM", "AVG"), ("tight", "paper")):
+        for function, mode in itertools.product(
+            (Function.COUNT, Function.SUM, Function.AVG), ("tight", "paper")
+        ):
             ends = Fraction(-1), Fraction(1)
             twice = 2 * sensitivity(function, PAIR, *ends, mode)
-            if function == "SUM" or mode == "paper":
+            if function == Function.SUM or mode == "paper":
                 assert spread(function, PAIR, *ends, mode) == twice
             else:
                 assert spread(function, PAIR, *ends, mode) < twice
@@ -115,12 +118,12 @@ class TestLattice:
 
 
 T6 = {
-    ("A>B", "COUNT"): ("3/7", "1/7", "0", "0"),
-    ("A>B", "SUM"): ("3/7", "4/7", "0", "0"),
-    ("A>B", "AVG"): ("-11/4", "37/12", "0", "0"),
-    ("A+B-2C", "COUNT"): ("1/7", "5/7", "0", "0"),
-    ("A+B-2C", "SUM"): ("-1/7", "4", "0", "0"),
-    ("A+B-2C", "AVG"): ("-101/12", "67/12", "0", "0"),
+    ("A>B", Function.COUNT): ("3/7", "1/7", "0", "0"),
+    ("A>B", Function.SUM): ("3/7", "4/7", "0", "0"),
+    ("A>B", Function.AVG): ("-11/4", "37/12", "0", "0"),
+    ("A+B-2C", Function.COUNT): ("1/7", "5/7", "0", "0"),
+    ("A+B-2C", Function.SUM): ("-1/7", "4", "0", "0"),
+    ("A+B-2C", Function.AVG): ("-101/12", "67/12", "0", "0"),
 }
 WEIGHTS = {"A>B": {"A": 1, "B": -1}, "A+B-2C": {"A": 1, "B": 1, "C": -2}}
 ALL_COUNT, ALL_SUM = {"A": 6, "B": 4, "C": 2, "D": 0}, {"A": 26, "B": 21, "C": 10, "D": 0}
@@ -130,7 +133,7 @@ PARTS = [  # of x=u, x=w, x=z, x=u or x=w: rows and sum in A, B, C
     ({}, {}),
     (ALL_COUNT, ALL_SUM),
 ]
-AGGREGATES = {"COUNT": "COUNT(*)", "SUM": "SUM(v)", "AVG": "AVG(v)"}
+AGGREGATES = {Function.COUNT: "COUNT(*)", Function.SUM: "SUM(v)", Function.AVG: "AVG(v)"}
 LISTED = ["x = 'u'", "x = 'w'", "x = 'z'", "x IN ('u', 'w')"]
 
 
@@ -174,7 +177,7 @@ class TestTwelveRows:
     ):
         sql = f"SELECT g, {AGGREGATES[function]} AS a FROM t GROUP BY g"
         listed = exact(planned(twelve, sql, WEIGHTS[question], predicates=LISTED), twelve)
-        valued = exact(planned(twelve, sql, WEIGHTS[question]), twelve) if function != "COUNT" else (
+        valued = exact(planned(twelve, sql, WEIGHTS[question]), twelve) if function != Function.COUNT else (
             exact(planned(twelve, sql, WEIGHTS[question], attributes=["x"]), twelve))  # fmt: skip
         assert valued == {label: listed[label] for label in LISTED[:3]}
 
@@ -188,7 +191,7 @@ class TestTwelveRows:
         assert set(found.values()) == {0}
 
     def test_a_common_shift_of_the_values_cancels_in_avg(self):
-        assert pure("AVG", WEIGHTS["A>B"], shift=-5) == pure("AVG", WEIGHTS["A>B"])
+        assert pure(Function.AVG, WEIGHTS["A>B"], shift=-5) == pure(Function.AVG, WEIGHTS["A>B"])
 
 
 class TestInfluences:
@@ -196,16 +199,16 @@ class TestInfluences:
         # groups of 1,000 rows; one row of value 100 in the part, then another of value 2
         unit = Fraction(1, 1002 * 1001)
         cells = Cells(np.array([0]), np.array([[1, 0]]), np.array([[100, 0]]))
-        (before,) = influences("SUM", PAIR, cells, [1000, 1000], [100, 0], unit)
+        (before,) = influences(Function.SUM, PAIR, cells, [1000, 1000], [100, 0], unit)
         cells = Cells(np.array([0]), np.array([[2, 0]]), np.array([[102, 0]]))
-        (after,) = influences("SUM", PAIR, cells, [1001, 1000], [102, 0], unit)
+        (after,) = influences(Function.SUM, PAIR, cells, [1001, 1000], [102, 0], unit)
         assert before * unit == Fraction(99900, 1001)
         assert after * unit == Fraction(102 * 999, 1002) == Fraction(16983, 167)
 
     def test_values_at_half_a_unit_are_rounded_up(self):
         cells = Cells(np.array([0, 1]), np.array([[1], [3]]), np.zeros((2, 1), np.int64))
         # 1 * 3/5 and 3 * 1/5, in units of 2/5: 1.5 each
-        found = influences("COUNT", ONE, cells, [4], [0], Fraction(2, 5))
+        found = influences(Function.COUNT, ONE, cells, [4], [0], Fraction(2, 5))
         assert found.tolist() == [2, 2]
 
     def test_large_counts_and_sums_do_not_overflow(self):
@@ -213,9 +216,9 @@ class TestInfluences:
         count = np.array([[n // 2, n // 4]])
         cells = Cells(np.array([0]), count, count * m)
         exact = {
-            "COUNT": Fraction(n // 4) * (n // 2) / (n + 1),
-            "SUM": Fraction(n // 4) * m * (n // 2) / (n + 1),
-            "AVG": Fraction(0),
+            Function.COUNT: Fraction(n // 4) * (n // 2) / (n + 1),
+            Function.SUM: Fraction(n // 4) * m * (n // 2) / (n + 1),
+            Function.AVG: Fraction(0),
         }
         for function, expected in exact.items():
             lattice = Lattice.of(sensitivity(function, PAIR, Fraction(0), Fraction(m), "tight"),
@@ -226,13 +229,13 @@ class TestInfluences:
     def test_fractional_weights_are_exact(self):
         cells = Cells(np.array([0]), np.array([[2, 1]]), np.array([[10, 9]]))
         weights = Fraction(1, 3), Fraction(-1, 7)
-        (found,) = influences("COUNT", weights, cells, [6, 4], [26, 21], Fraction(1, 21 * 7))
+        (found,) = influences(Function.COUNT, weights, cells, [6, 4], [26, 21], Fraction(1, 21 * 7))
         assert found == (Fraction(2, 3) - Fraction(1, 7)) * Fraction(3, 7) * 21 * 7
 
     def test_blocks_of_many_candidates_join_seamlessly(self):
         count = np.arange(70_000)[:, None] % 7
         cells = Cells(np.arange(70_000), count, count)
-        found = influences("COUNT", ONE, cells, [7], [7], Fraction(1, 8))
+        found = influences(Function.COUNT, ONE, cells, [7], [7], Fraction(1, 8))
         expected = count[:, 0] * (7 - count[:, 0])
         assert (found == expected).all()
 
@@ -348,10 +351,10 @@ def sharp(function, weights, values, size):
 
 
 SETTINGS = [
-    ("COUNT", weights, (1, 1)) for weights in (ONE, PAIR, TEN, THREE, FOUR)
+    (Function.COUNT, weights, (1, 1)) for weights in (ONE, PAIR, TEN, THREE, FOUR)
 ] + [
     (function, weights, values)
-    for function in ("SUM", "AVG")
+    for function in (Function.SUM, Function.AVG)
     for weights, values in itertools.product((ONE, PAIR, TEN, THREE), ((0, 4), (-4, 4), (-1, 5)))
 ]  # fmt: skip
 
@@ -367,7 +370,7 @@ class TestNeighbours:
         low, high = map(Fraction, values)
         delta = sensitivity(function, weights, low, high, "tight")
         widest = spread(function, weights, low, high, "tight")
-        lattice = Lattice.of(delta, widest, len(weights) if function == "AVG" else 1)
+        lattice = Lattice.of(delta, widest, len(weights) if function == Function.AVG else 1)
         most = most_apart = 0
 
         def look(i, v, count, total, n1, s1, meets):
@@ -409,9 +412,9 @@ class TestNeighbours:
         assert most_apart <= lattice.spread
         assert most * lattice.unit >= Fraction(9, 10) * delta
         proven_sharp = {
-            "AVG": True,
-            "COUNT": len(weights) <= 2,
-            "SUM": weights == PAIR and values == (0, 4),
+            Function.AVG: True,
+            Function.COUNT: len(weights) <= 2,
+            Function.SUM: weights == PAIR and values == (0, 4),
         }[function]
         if proven_sharp:
             assert most_apart * lattice.unit >= Fraction(8, 10) * widest

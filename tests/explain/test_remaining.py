@@ -12,6 +12,7 @@ import pytest
 import dpnb
 from dpnb.display.cards.explanation_words import effect_text
 from dpnb.explain.remaining import factor, remaining
+from dpnb.sql.functions import Function
 from tests.kit import explanations as sample
 from tests.kit.sentences import differences, is_true
 
@@ -178,9 +179,11 @@ class TestWhatFollows:
     def test_the_most_rows_that_may_remain(self):
         asked = sample.question(smallest_high=120.0, largest_low=599.0)
         assert factor(asked) == 120
-        assert factor(replace(asked, function="COUNT")) == 0.2
-        assert factor(replace(asked, function="COUNT", largest_low=0.0)) == 1
-        assert factor(replace(asked, function="SUM", smallest_high=None, largest_low=None)) == 1
+        assert factor(replace(asked, function=Function.COUNT)) == 0.2
+        assert factor(replace(asked, function=Function.COUNT, largest_low=0.0)) == 1
+        assert (
+            factor(replace(asked, function=Function.SUM, smallest_high=None, largest_low=None)) == 1
+        )
 
     @pytest.mark.parametrize("rows", [0.0, -3.0, 0.5, math.nan])
     def test_where_there_is_an_influence_a_row_remains(self, rows):

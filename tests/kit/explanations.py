@@ -13,6 +13,7 @@ from dpnb.explain.explanation import Explanation, Row
 from dpnb.explain.remaining import remaining
 from dpnb.privacy.definition import ZCDP
 from dpnb.privacy.loss import PrivacyLoss
+from dpnb.sql.functions import Function
 from tests.kit.bills import built, changed
 
 ROWS = (
@@ -48,7 +49,7 @@ def question(**changes):
         "left": "Married-civ-spouse",
         "right": "Never-married",
         "aggregate": "rich",
-        "function": "AVG",
+        "function": Function.AVG,
         "estimate": 0.40051,
         "low": 0.39949,
         "high": 0.40153,

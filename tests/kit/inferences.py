@@ -15,6 +15,7 @@ from dpnb.answers.inferred import Inferred, Missing, Source
 from dpnb.estimation.history import Consistency
 from dpnb.estimation.joint import Joint
 from dpnb.privacy.calibrate import NoiseDistribution
+from dpnb.sql.functions import Function
 
 HOSTILE = (
     "</script><b>bold</b>",
@@ -46,7 +47,7 @@ def inference(**changes):
         keys=(),
         groups=((),),
         aggregates=(
-            Inferred("n", "COUNT", None, (48841.6,), (48814.0,), (48841.6 + half,), ((0,),)),
+            Inferred("n", Function.COUNT, None, (48841.6,), (48814.0,), (48841.6 + half,), ((0,),)),
         ),
         rows=(0,),
         asked=1,
@@ -77,12 +78,12 @@ def inference(**changes):
 def groups(names=("Divorced", "Married", "Never-married", "Widowed"), **changes):
     """Return counts and means of four groups: one not told, one with too few rows to tell."""
     counts = Inferred(
-        "n", "COUNT", None, (6633.2, 22379.9, None, 14.0),
+        "n", Function.COUNT, None, (6633.2, 22379.9, None, 14.0),
         (6605.0, 22352.0, -math.inf, 0.0), (6661.0, 22408.0, math.inf, 42.0),
         ((0,), (1,), (), (2,)),
     )  # fmt: skip
     means = Inferred(
-        "rich", "AVG", "high_income", (0.1012, 0.4461, None, None),
+        "rich", Function.AVG, "high_income", (0.1012, 0.4461, None, None),
         (0.0991, 0.4452, 0.0, 0.0), (0.1033, 0.4470, 1.0, 1.0),
         ((3, 0), (4, 1), (), (5, 2)), 0.5, 0.5,
     )  # fmt: skip
@@ -108,7 +109,7 @@ def groups(names=("Divorced", "Married", "Never-married", "Widowed"), **changes)
 def guaranteed():
     """Return bounds where past answers do not determine the values; one has none above."""
     bounds = Inferred(
-        "n", "COUNT", None, (None, None, 12.5), (120.0, 0.0, 0.0), (480.0, math.inf, 40.0),
+        "n", Function.COUNT, None, (None, None, 12.5), (120.0, 0.0, 0.0), (480.0, math.inf, 40.0),
         ((), (), (0,)),
     )  # fmt: skip
     return inference(

@@ -6,6 +6,7 @@ import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table
 from dpnb.sql.canonical import describe
+from dpnb.sql.functions import Function
 from dpnb.sql.parser import parse
 from dpnb.sql.query import EVERY, NONE, Aggregate, And, Compare, Junction, Key, Or, Order, Within
 from dpnb.sql.values import Column
@@ -23,7 +24,7 @@ SCHEMA = Schema(
     }
 )
 TABLES = {"people": Table("people", None, SCHEMA), "Other": Table("Other", None, SCHEMA)}
-COUNT = Aggregate("COUNT", None, EVERY, "count")
+COUNT = Aggregate(Function.COUNT, None, EVERY, "count")
 
 
 def where(condition):
@@ -52,9 +53,9 @@ class TestShapes:
         assert query.keys == (Key("sex", "s"),)
         assert query.aggregates == (
             COUNT,
-            Aggregate("COUNT", Column("wage"), EVERY, "n"),
-            Aggregate("SUM", Column("Age"), EVERY, "sum_Age"),
-            Aggregate("AVG", Column("wage"), age((31, 90)), "avg_wage"),
+            Aggregate(Function.COUNT, Column("wage"), EVERY, "n"),
+            Aggregate(Function.SUM, Column("Age"), EVERY, "sum_Age"),
+            Aggregate(Function.AVG, Column("wage"), age((31, 90)), "avg_wage"),
         )
 
     @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ class TestShapes:
             TABLES,
         )
         n = query.aggregates[0]
-        mean = Aggregate("AVG", Column("wage"), EVERY, "avg_wage")
+        mean = Aggregate(Function.AVG, Column("wage"), EVERY, "avg_wage")
         assert query.having == Junction(
             "AND",
             (

@@ -22,6 +22,7 @@ from dpnb.privacy.definition import ZCDP
 from dpnb.schema.columns import Category, Date, Integer, Real
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
+from dpnb.sql.functions import Function
 from dpnb.sql.parser import parse
 from dpnb.views.alignment import Alignment, align
 from dpnb.views.definitions import read_view
@@ -530,7 +531,7 @@ class TestMeans:
         for errors in generator.normal(0, sigma, (size(3_000), 7)):
             noisy = list(exact + errors)
             answer = estimate(
-                "m", "AVG", "age",
+                "m", Function.AVG, "age",
                 total=made.apply(noisy, True),
                 total_distribution=NoiseDistribution("gaussian", scale * sigma * made.norm(True)),
                 count=made.apply(noisy, None),

@@ -30,6 +30,7 @@ from dpnb.errors import printable
 from dpnb.formats import loss_text, percent
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.schema.schema import kept_note
+from dpnb.sql.functions import Function
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -194,7 +195,7 @@ def view_data(answer: Answer) -> dict[str, Any]:
             {
                 "alias": found.alias,
                 "name": printable(found.alias),
-                "among": AMONG if found.function == "FORMULA" else "",
+                "among": AMONG if found.function is Function.FORMULA else "",
                 "note": answer.look_note(found),
                 **_parts(answer, found),
             }
@@ -248,7 +249,7 @@ def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:
     ]
     name_rows(ax, labels, told)
     ax.set_xlabel(f"{formula_free(found.alias)}, {percent(answer.confidence)} confidence intervals")
-    if found.function in ("COUNT", "SUM"):
+    if found.function.is_total:
         ax.axvline(0, color="grey", linewidth=0.8)
     return finished(ax, answer)
 

@@ -37,6 +37,7 @@ from dpnb.estimation.estimates import Estimates
 from dpnb.formats import loss_text, percent, share_text
 from dpnb.privacy.loss import amount_text
 from dpnb.results import InfoTable
+from dpnb.sql.functions import Function
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,7 +110,7 @@ def readings_of(made: Decision) -> list[Estimates]:
     """Return the noisy values and their confidence intervals as estimates, for result tables."""
     return [
         Estimates(
-            name, "SUM", None, None, None, None, None, 0.0, 0.0, 1, 1 - made.confidence,
+            name, Function.SUM, None, None, None, None, None, 0.0, 0.0, 1, 1 - made.confidence,
             one.values, one.low, one.high,
         )
         for name, one in zip(made.reading_names(shown=True), made.readings, strict=True)

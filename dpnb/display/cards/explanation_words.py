@@ -63,18 +63,18 @@ def influence_unit(explanation: Explanation) -> str:
     name, function = explanation.question.aggregate, explanation.question.function
     if explanation.relative:
         return RELATIVE_UNIT
-    if function == "AVG":
+    if function.is_mean:
         return f"{name} × rows left"
-    return f"{'rows' if function == 'COUNT' else name} × share of rows left"
+    return f"{'rows' if function.is_count else name} × share of rows left"
 
 
 def meaning_sentences(explanation: Explanation) -> tuple[str, ...]:
     """Return the meaning of the columns, in plain words."""
     question = explanation.question
     share = " (as a share of the released difference)" if explanation.relative else ""
-    group = "smallest" if question.function == "AVG" else "largest"
+    group = "smallest" if question.function.is_mean else "largest"
     part = f" as a share of the {group} group,"
-    if question.function == "AVG" and not explanation.relative:
+    if question.function.is_mean and not explanation.relative:
         part = ""
     return (
         f"The difference is how far {question.left} is above {question.right} in "
@@ -181,7 +181,7 @@ def advice_sentence(explanation: Explanation) -> str:
         ways.append(
             f"mode='tight' makes them {explanation.sharper[part]:.1f} times as precise at no extra cost"
         )
-    if explanation.question.function != "COUNT":
+    if not explanation.question.function.is_count:
         ways.append("narrower declared bounds help in proportion")
     return f"{what} What helps: {'; '.join(ways)}."
 

@@ -246,8 +246,8 @@ def _points(inference: Inference, found: Inferred, row: int) -> list[list[str | 
     points: list[list[str | int]] = []
     for level, low, high in levels(inference, found, row):
         half = (high - low) / 2
-        half = whole(half) if found.function == "COUNT" else half
-        text = ends_text(low, high, half, counts=found.function == "COUNT")
+        half = whole(half) if found.function.is_count else half
+        text = ends_text(low, high, half, counts=found.function.is_count)
         places = [min(max(round(times * (x - start)), 0), 1000) for x in (low, high)]
         points.append([percent(level), text, *places])
     return points

@@ -87,7 +87,7 @@ def levels(inference: Inference, found: Inferred, group: int) -> list[tuple[floa
             low, high = (found.middle + end for end in ends)
         else:
             half, middle = width(distribution), value or 0.0
-            whole = found.function == "COUNT"
+            whole = found.function.is_count
             low, high = count_interval(middle, half) if whole else (middle - half, middle + half)
         told.append((level, low, high))
     return told

@@ -74,6 +74,6 @@ def _intervals(inference: Inference, ax: Axes | None) -> Axes:
     ax.set_xlabel(
         f"{formula_free(found.alias)} from past answers, {percent(inference.confidence)} confidence intervals"
     )
-    if found.function in ("COUNT", "SUM"):
+    if found.function.is_total:
         ax.axvline(0, color="grey", linewidth=0.8)
     return finished(ax, inference)

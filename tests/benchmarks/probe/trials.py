@@ -14,6 +14,7 @@ from dpnb.decide.apportion import apportion
 from dpnb.decide.conditions import Atom, Condition, Node, Tree, condition_of
 from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.loss import epsilon_of_rho, rho_of_epsilon
+from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Within
 from dpnb.studies import study
 from dpnb.studies.cases import Case, Mode, Studied, rates
@@ -32,7 +33,7 @@ def condition(
     """Return a function of ``count`` conditions on different counts."""
     atoms = [
         Atom(
-            Aggregate("COUNT", None, Within("n", ((i, i),)), f"n{i}"),
+            Aggregate(Function.COUNT, None, Within("n", ((i, i),)), f"n{i}"),
             -1 if i < len(signs) and signs[i] < 0 else 1,
             Fraction(0),
             strict,
