@@ -20,6 +20,7 @@ MAX_NODES = 2_000
 MAX_DEPTH = 20
 
 
+_DUCKDB = sqlglot.Dialect.get_or_raise("duckdb")
 _BRACKETS = {sqlglot.TokenType.L_PAREN: 1, sqlglot.TokenType.R_PAREN: -1}
 _QUOTED = (sqlglot.TokenType.STRING, sqlglot.TokenType.IDENTIFIER)
 _NO_SPACE = re.compile("[\x1c-\x1f\x85\u1680\u2028\u2029]")
@@ -100,7 +101,7 @@ class Source:
                 f"the statement has more than {MAX_TEXT:,} characters", "Make it shorter."
             )
         try:
-            tokens = self.tokens = list(sqlglot.tokenize(self.text, read="duckdb"))
+            tokens = self.tokens = list(_DUCKDB.tokenize(self.text))
         except sqlglot.errors.TokenError:
             start = max(self._open_quote(), 0)
             raise self.error_at(
@@ -136,7 +137,7 @@ class Source:
             )  # fmt: skip
         self.slip = slip(self.text, tokens)
         try:
-            statements = sqlglot.parse(self.text, read="duckdb")
+            statements = _DUCKDB.parser().parse(tokens, self.text)
         except sqlglot.errors.ParseError as error:
             self.check()
             raise self._malformed((error.errors or [{}])[0]) from None
