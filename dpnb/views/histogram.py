@@ -117,11 +117,6 @@ class Histogram(View):
         matrix = None if self.strategy is None else [list(row) for row in self.strategy.matrix]
         return {**super().definition(), "histogram": axes, "strategy": matrix}
 
-    @cached_property
-    def id(self) -> str:
-        """Identifier; equal definitions have equal ids."""
-        return super().id
-
     def ends(self, column: str) -> tuple[Any, Any]:
         """Return the first and last codes of a column's bins, without the bin of missing values."""
         return self._ends[self.keys.index(column)]

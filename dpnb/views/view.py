@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, assert_never
 
 from dpnb.privacy.calibrate import NoiseDistribution, distribution
@@ -24,7 +25,7 @@ LATTICE_BITS = 22
 """The sensitivity of every view is at least 2**21 lattice units in the norm of its noise."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
     """One measure over the declared groups of ``keys``, restricted to ``where``.
 
@@ -62,7 +63,7 @@ class View:
             "measure": self.measure.definition(),
         }
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Identifier; equal definitions have equal ids."""
         text = json.dumps(self.definition(), sort_keys=True, ensure_ascii=False)
