@@ -198,6 +198,7 @@ class Accountant:
         ] = {}
         self._repeated: dict[tuple[str, str], str] = {}
         self.synopses = Synopses(self.privacy, self.budget.release_delta)
+        self._priced: tuple[object, Cost] | None = None
 
     def __repr__(self) -> str:
         return f"Accountant(spent={self.spent!r}, cap={self.cap!r})"
@@ -259,7 +260,21 @@ class Accountant:
         state : Synopses, optional
             A copy of the state to try it on.
         """
-        state = self.synopses if state is None else state
+        if state is not None:
+            return self._raised(analyst, targets, definitions, state)
+        # a charge is checked again when its entry is read, on the state on which it was priced
+        asked = analyst, targets, definitions
+        if self._priced is None or self._priced[0] != asked:
+            self._priced = asked, self._raised(analyst, targets, definitions, self.synopses)
+        return self._priced[1]
+
+    def _raised(
+        self,
+        analyst: str,
+        targets: Mapping[str, LevelTarget],
+        definitions: Mapping[str, Mapping[str, Any]],
+        state: Synopses,
+    ) -> Cost:
         steps = {
             view: self.mechanism.step(state, analyst, view, target)
             for view, target in targets.items()
@@ -498,6 +513,7 @@ class Accountant:
         return Cost(PrivacyLoss.none() if request in self.releases else price, price)
 
     def _keep(self, charge: Charge, entry: Mapping[str, Any], total: PrivacyLoss) -> None:
+        self._priced = None
         self.charges[charge.analyst, charge.request] = charge
         if "identifier" in entry:
             _name(self.identifiers, charge.analyst, str(entry["identifier"]), charge.request)

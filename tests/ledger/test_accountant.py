@@ -36,7 +36,7 @@ NAMES = dict.fromkeys([*"abcuvw", *(f"v{number}" for number in range(10))], WHOL
 def state(accountant: Accountant) -> dict[str, object]:
     """What the accountant holds, down to the synopses; not what it only remembers to be quick."""
     held = {**vars(accountant), **vars(accountant.synopses)}
-    for name in ("synopses", "_looks", "mechanism"):
+    for name in ("synopses", "_looks", "_priced", "mechanism"):
         del held[name]
     return {
         name: {
