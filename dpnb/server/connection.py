@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import threading
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,15 @@ _PAUSES = (0.2, 0.5, 1.0)
 """Seconds before each retry."""
 _LONGEST_PAUSE = 5.0
 _UNKNOWN = "It is unknown whether this was charged. If it was, asking again is free."
+
+
+@cache
+def _usual_authorities() -> ssl.SSLContext:
+    """Return the usual authorities; reading their certificates takes longer than a request."""
+    import httpx
+
+    # nothing from the environment
+    return httpx.create_ssl_context(trust_env=False)
 
 
 def open_client(verify: str | Path | None, timeout: float) -> httpx.Client:
@@ -37,8 +47,9 @@ def open_client(verify: str | Path | None, timeout: float) -> httpx.Client:
         raise ServiceError(
             "connecting to a service needs httpx", "Run pip install 'dpnb[server]'."
         ) from None
-    trusted: ssl.SSLContext | bool = True
-    if verify is not None:
+    if verify is None:
+        trusted = _usual_authorities()
+    else:
         try:
             trusted = ssl.create_default_context(cafile=str(verify))
         except (OSError, ValueError):
