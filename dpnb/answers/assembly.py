@@ -27,7 +27,7 @@ from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Derived, Query
 from dpnb.sql.values import Column, bounds_of
 from dpnb.views.measures import Sum
-from dpnb.views.view import View, asked_groups, transposition
+from dpnb.views.view import View, asked_groups, group_labels, group_numbers, transposition
 
 PRICED_ROWS = (100, 1_000)
 """Group sizes for which the price shows the margin of error of an AVG if none is named."""
@@ -65,8 +65,6 @@ def answer(
     ``worked_out`` holds the estimates of all outputs if other releases contribute to them.
     """
     state, query = store.accountant, wanted.query
-    cells = [query.schema[key.column].cells() for key in query.keys]
-    places = list(itertools.product(*(range(len(column)) for column in cells)))
 
     def look(parts: Sequence[Part]) -> int:
         views = {view.id: charge.levels[view.id] for part in parts for view in part.views()}
@@ -83,18 +81,15 @@ def answer(
         else estimates(_part(output, wanted))
         for output in query.outputs
     )
-    budget, told = status(store, charge.analyst), asked_groups(query, places)
+    budget, told = status(store, charge.analyst), asked_groups(query)
     return Answer(
         sql=sql.strip(),
         table=query.table,
         version=charge.version,
         keys=tuple(key.alias for key in query.keys),
-        groups=tuple(
-            tuple(column[i].label for column, i in zip(cells, place, strict=True))
-            for place in places
-        ),
+        groups=group_labels(query),
         estimates=found,
-        rows=ordered(query, told, places, {one.alias: one.estimate for one in found}),
+        rows=ordered(query, told, {one.alias: one.estimate for one in found}),
         asked=len(told),
         bill=budget.charged(
             charge.row if fresh else PrivacyLoss.none(),
@@ -228,20 +223,21 @@ def _bounds(part: Part, schema: Schema) -> tuple[float, float]:
 def ordered(
     query: Query,
     rows: Sequence[int],
-    groups: Sequence[Sequence[int]],
     values: Mapping[str, Sequence[float | None]],
 ) -> tuple[int, ...]:
     """Sort ``rows`` by ORDER BY on released values, cut them at LIMIT, and return their indices.
 
-    ``groups`` holds each group's bin numbers, so keys sort in declared order; ``values`` holds each
-    output's values by alias. Unknown values come last in either direction.
+    Keys sort in declared order. ``values`` holds each output's values by alias. Unknown values come
+    last in either direction.
     """
     rows = list(rows)
     for term in reversed(query.order):
         sign = -1 if term.descending else 1
         places = [i for i, key in enumerate(query.keys) if key.alias == term.alias]
         ranks: list[float | None] = (
-            [group[places[0]] for group in groups] if places else list(values[term.alias])
+            [numbers[places[0]] for numbers in group_numbers(query)]
+            if places
+            else list(values[term.alias])
         )
         keyed = [(rank is None, sign * (rank or 0.0)) for rank in ranks]
         rows.sort(key=keyed.__getitem__)

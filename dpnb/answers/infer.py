@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,13 +18,14 @@ from dpnb.errors import RequestError
 from dpnb.estimation.intervals import shifted
 from dpnb.estimation.joint import Joint
 from dpnb.releases.held import Known
+from dpnb.schema.columns import cell_count
 from dpnb.sql.formulas import linear
 from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Derived, Query
 from dpnb.sql.values import Column, bounds_of
 from dpnb.views.measures import Sum
 from dpnb.views.text import cell_text, view_text
-from dpnb.views.view import View, asked_groups, transposition, views_of
+from dpnb.views.view import View, asked_groups, group_labels, transposition, views_of
 
 if TYPE_CHECKING:
     from dpnb.answers.domain import Ints, Values
@@ -119,8 +119,7 @@ def infer(
         If past answers determine none of the values, unless bounds are requested.
     """
     outputs = parts_of(query, known.version)
-    cells = [query.schema[key.column].cells() for key in query.keys]
-    groups = math.prod(len(column) for column in cells)
+    groups = math.prod(cell_count(query.schema[key.column]) for key in query.keys)
     quick = options.method == "blue" and options.prior is None
     most = MOST_GROUPS if quick else MOST_SLOW
     if groups * len(outputs) > most:
@@ -161,19 +160,15 @@ def infer(
     confidence, met, inferred = asked(inferred, joint, options, groups * len(outputs))
     # a prior or bounds use every linked release
     bearing = [one for one in evidence.used if not quick or one.name in joint.used]
-    numbers = list(itertools.product(*(range(len(column)) for column in cells)))
-    chosen = asked_groups(query, numbers)
+    chosen = asked_groups(query)
     return Inference(
         sql=sql.strip(),
         table=query.table,
         version=known.version,
         keys=tuple(key.alias for key in query.keys),
-        groups=tuple(
-            tuple(column[i].label for column, i in zip(cells, place, strict=True))
-            for place in numbers
-        ),
+        groups=group_labels(query),
         aggregates=tuple(inferred),
-        rows=ordered(query, chosen, numbers, {one.alias: one.estimate for one in inferred}),
+        rows=ordered(query, chosen, {one.alias: one.estimate for one in inferred}),
         asked=len(chosen),
         confidence=confidence,
         intervals="each" if options.each else "simultaneous",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,7 +15,7 @@ from dpnb.errors import RequestError, given
 from dpnb.sql.canonical import unused
 from dpnb.sql.query import Aggregate, Query
 from dpnb.views.measures import Sum, sum_about
-from dpnb.views.view import View, asked_groups, transposition, views_of
+from dpnb.views.view import View, asked_groups, group_labels, transposition, views_of
 
 RESERVED = {"selected", "verdict", "epsilon"}
 """Column names that a decision's data frame uses itself."""
@@ -86,18 +85,12 @@ def declared_groups(query: Query) -> tuple[tuple[tuple[str | int, ...], ...], tu
     RequestError
         When WHERE excludes every group.
     """
-    columns = [query.schema[key.column].cells() for key in query.keys]
-    places = list(itertools.product(*(range(len(cells)) for cells in columns)))
-    order, asked = transposition(query), asked_groups(query, places)
+    order, labels, asked = transposition(query), group_labels(query), asked_groups(query)
     if not asked:
         raise RequestError(
             "WHERE excludes every group", "Leave room for at least one of the declared values."
         )
-    groups = (
-        tuple(cells[i].label for cells, i in zip(columns, places[row], strict=True))
-        for row in asked
-    )
-    return tuple(groups), tuple(order[row] for row in asked)
+    return tuple(labels[row] for row in asked), tuple(order[row] for row in asked)
 
 
 def lines_of(atoms: Sequence[Atom], query: Query, version: int) -> tuple[list[Line], list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -191,17 +192,25 @@ def scan_of(where: Predicate, views: Mapping[str, View]) -> Scan:
     return Scan(keys, where, measures)
 
 
-def asked_groups(query: Query, groups: Sequence[Sequence[int]]) -> list[int]:
-    """Return the indices of the groups that WHERE can match, from public facts.
+def group_numbers(query: Query) -> list[tuple[int, ...]]:
+    """Return the number of each declared group in every key; the last key changes fastest."""
+    sizes = (cell_count(query.schema[key.column]) for key in query.keys)
+    return list(itertools.product(*map(range, sizes)))
 
-    ``groups`` has, for each group, its group number in every key.
-    """
+
+def group_labels(query: Query) -> tuple[tuple[str | int, ...], ...]:
+    """Return the labels of each declared group, in the order of :func:`group_numbers`."""
+    columns = (query.schema[key.column].cells() for key in query.keys)
+    return tuple(itertools.product(*([cell.label for cell in cells] for cells in columns)))
+
+
+def asked_groups(query: Query) -> list[int]:
+    """Return the indices of the declared groups that WHERE can match, from public facts."""
     columns = [key.column for key in query.keys]
     if query.where.columns.isdisjoint(columns):
-        return list(range(len(groups)))
-    ends = [[(c.low, c.high) for c in query.schema[column].cells()] for column in columns]
-    cells = ([column[i] for column, i in zip(ends, group, strict=True)] for group in groups)
-    named = (dict(zip(columns, cell, strict=True)) for cell in cells)
+        return list(range(math.prod(cell_count(query.schema[column]) for column in columns)))
+    ends = ([(c.low, c.high) for c in query.schema[column].cells()] for column in columns)
+    named = (dict(zip(columns, cell, strict=True)) for cell in itertools.product(*ends))
     return [row for row, cell in enumerate(named) if can_hold(query.where, cell)]
 
 
