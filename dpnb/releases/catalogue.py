@@ -91,6 +91,8 @@ class DeclaredViews:
 
     def exact(self, view: Histogram) -> Sequence[int]:
         """Return the exact values of a view, in lattice units; use them only to add noise."""
+        # counts that are kept could outlive the file that they were counted in
+        self._engines[view.table].check()
         if view.id not in self._exact:
             self.build([view])
         return self._exact[view.id]

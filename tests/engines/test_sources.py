@@ -6,6 +6,7 @@ import datetime
 import decimal
 import os
 import sys
+from contextlib import closing
 
 import duckdb
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpnb import Budget, Category, Date, Integer, Real, Schema, Session, Table
+from dpnb import Budget, Category, Curator, Date, Integer, Real, Schema, Session, Table
 from dpnb.engines.choice import engine_of
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.scans import engine_failure
@@ -190,6 +191,21 @@ def test_what_a_changed_file_holds_is_not_the_context_of_its_error(tmp_path):
             session.query("SELECT SUM(smoker) AS n FROM t", rho=0.1)
         assert caught.value.__cause__ is caught.value.__context__ is None
         assert not session.budget.spent.rho
+
+
+def test_counts_that_are_kept_do_not_outlive_their_file(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"smoker": [0, 1, 1]}), path)
+    table = Table("t", path, Schema({"smoker": Integer(0, 1)}))
+    sql = "SELECT smoker, COUNT(*) AS n FROM t GROUP BY smoker"
+    curator = Curator(table, budget=Budget(rho=1), analysts={"ana": 1}, views="attributes")
+    with closing(curator), curator.session("ana") as session:
+        first = session.query(sql, rho="0.1")
+        pq.write_table(pa.table({"smoker": [1, 1, 1]}), path)
+        with pytest.raises(EngineError, match="has changed since it was opened"):
+            session.query(sql, rho="0.2")
+        assert session.budget.spent == first.bill.spent
+        assert session.query(sql, rho="0.1").estimates == first.estimates
 
 
 def test_a_reversed_pandas_frame_can_be_opened(vectors):
