@@ -124,6 +124,8 @@ class Dialect:
         self._rows = rows
         self._places = {name: f"c{i}" for i, name in enumerate(schema)}
         self._joins: list[tuple[Join, str]] = []
+        self.raw: dict[str, str] = {}
+        """For columns of whole numbers, by name: what is clamped to the bounds to make the code."""
 
     def column(self, name: str) -> str:
         """Return the SQL name of a column of codes."""
@@ -223,21 +225,33 @@ class Dialect:
     def predicate(self, predicate: Predicate) -> str:
         """Return the SQL of a predicate; NULL counts as false."""
         if isinstance(predicate, Within):
-            column = self.column(predicate.column)
-            tests = [
-                f"{column} = {literal(low)}"
-                if low == high
-                else f"{column} BETWEEN {literal(low)} AND {literal(high)}"
-                for low, high in predicate.intervals
-            ]
+            tests = [self._within(predicate.column, *ends) for ends in predicate.intervals]
             if predicate.null:
-                tests.append(f"{column} IS NULL")
+                tests.append(f"{self.column(predicate.column)} IS NULL")
             return f"({' OR '.join(tests)})"
         conjunction = isinstance(predicate, And)
         if not predicate.parts:
             return "TRUE" if conjunction else "FALSE"
         word = " AND " if conjunction else " OR "
         return f"({word.join(self.predicate(part) for part in predicate.parts)})"
+
+    def _within(self, name: str, low: Code, high: Code) -> str:
+        """Return the SQL that tests whether a code is in an interval.
+
+        Values that are mostly different take as long to clamp as to read. Where there are values
+        before they are clamped, these are compared: whatever is beyond a declared bound is clamped
+        to it, so an end of the interval that is a bound needs no test.
+        """
+        column, bounds = self.raw.get(name, self.column(name)), self._schema[name].scale
+        over = name not in self.raw or low > bounds.low
+        under = name not in self.raw or high < bounds.high
+        if over and under:
+            if low == high:
+                return f"{column} = {literal(low)}"
+            return f"{column} BETWEEN {literal(low)} AND {literal(high)}"
+        if over:
+            return f"{column} >= {literal(low)}"
+        return f"{column} <= {literal(high)}" if under else f"{column} IS NOT NULL"
 
     def cell(self, name: str) -> tuple[str, int]:
         """Return the SQL of a column's group number, and the number of groups."""

@@ -209,6 +209,7 @@ class DuckDBEngine(StatementEngine):
         columns: list[str] = []
         needed = self._sql.needed(table)
         whole: list[str] = []
+        raw: dict[str, str] = {}
         for i, (name, kind) in enumerate(table.schema.items()):
             found = find_column(name, list(types))
             column, held = quoted(found), types[found]
@@ -227,6 +228,11 @@ class DuckDBEngine(StatementEngine):
                 del needed[name]
             code = normaliser(kind, column, held, f"e{i}", present=known)
             columns.append(f"{code} AS c{i}")
+            compared = isinstance(kind, Integer) and held in WHOLE - {"BOOLEAN"}
+            # the rows of ids are loaded into memory before they are asked for
+            if self._in_place and table.unit is None and compared:
+                raw[name] = f"r{i}"
+                columns.append(f"{column} AS r{i}")
         for i, name in enumerate(table.schema.undeclared):
             found = find_column(name, list(types))
             held = "VARCHAR" if found in texts else types[found]
@@ -249,10 +255,14 @@ class DuckDBEngine(StatementEngine):
             if whole or needed:
                 # finding rows without missing values reads all columns: do it once, and keep a
                 # byte for each row. Any other way takes longer the more rows are left out
-                raw = f"SELECT {listed}, {present(whole)} AS whole FROM {relation}"
-                self._run(f"CREATE TABLE valid AS SELECT whole AND {complete} AS ok FROM ({raw})")
+                every = f"SELECT {listed}, {present(whole)} AS whole FROM {relation}"
+                self._run(f"CREATE TABLE valid AS SELECT whole AND {complete} AS ok FROM ({every})")
                 self._file.check()
                 codes = f"SELECT codes.* FROM ({codes}) AS codes POSITIONAL JOIN valid WHERE ok"
+                # beyond this join no condition reaches the file, where a block of values that
+                # all fail it would be left out; then time would tell of single rows
+                self._sql.raw = raw
+                names += raw.values()
             self._run(f"CREATE VIEW codes AS {codes}")
             self._run(f"CREATE VIEW rows AS SELECT {', '.join(names)} FROM codes")
             self._run(f"SET allowed_paths=[{text(self._file.path)}]")
@@ -292,7 +302,10 @@ class DuckDBEngine(StatementEngine):
             cursor.execute("BEGIN")
             cursor.execute(f"CREATE TABLE kept AS {statement}")
             cursor.execute(f"DROP {'VIEW' if self._in_place else 'TABLE'} rows")
-            cursor.execute("ALTER TABLE kept RENAME TO rows")
+            clamped = (
+                f", {self._sql.column(name)} AS {raw}" for name, raw in self._sql.raw.items()
+            )
+            cursor.execute(f"CREATE VIEW rows AS SELECT *{''.join(clamped)} FROM kept")
             cursor.execute("COMMIT")
 
         self._lent(replace)
@@ -303,7 +316,8 @@ class DuckDBEngine(StatementEngine):
         """Load the codes of a file into memory for good."""
         with self._loading:
             if self._file is not None:
-                self._keep("SELECT * FROM rows")
+                raw = ", ".join(self._sql.raw.values())
+                self._keep(f"SELECT *{f' EXCLUDE ({raw})' if raw else ''} FROM rows")
 
     def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
         """Return why the rows of another engine cannot be looked up, with a hint."""

@@ -107,7 +107,11 @@ def codes(source, role):
     engine = DuckDBEngine(Table("t", source, schema, unit=unit))
     try:
         engine.bound(KEY)
-        return sorted(engine._connection.execute("SELECT * FROM rows").fetchall(), key=repr)
+        names = ", ".join(
+            [*map(engine._sql.column, schema), *engine._sql.texts(), *(["u"] if unit else [])]
+        )
+        rows = engine._connection.execute(f"SELECT {names} FROM rows").fetchall()
+        return sorted(rows, key=repr)
     finally:
         engine.close()
 

@@ -208,6 +208,32 @@ def test_counts_that_are_kept_do_not_outlive_their_file(tmp_path):
         assert session.query(sql, rho="0.1").estimates == first.estimates
 
 
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int64", "uint64", "bool"])
+def test_conditions_hold_for_what_is_clamped(kind, tmp_path, vectors):
+    """Where a file is read in place, they compare its own numbers, as long as it is not loaded."""
+    numbers = {"int8": [-128, -6, -5, 0, 5, 6, 127], "bool": [False, True, True]}.get(
+        kind, [0, 4, 5, 6, 250 if kind == "uint8" else 2**63 - 1]
+    )
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": pa.array(numbers, kind), "y": [1] * len(numbers)}), path)
+    schema = Schema({"x": Integer(-5, 5), "y": Integer(0, 1)}, complete=["x", "y"])
+    table = Table("t", path, schema)
+    engine = DuckDBEngine(table)
+    assert bool(engine._sql.raw.get("x")) == (kind != "bool")
+    clamped = [min(max(int(number), -5), 5) for number in numbers]
+    for loaded in (False, True):
+        for low in range(-5, 6):
+            for high in range(low, 6):
+                both = f"x BETWEEN {low} AND {high}"
+                sql = f"SELECT COUNT(*), SUM(CASE WHEN {both} THEN y ELSE 0 END) FROM t WHERE {both} OR x = 5"
+                inside = sum(low <= code <= high for code in clamped)
+                beside = sum(code == 5 for code in clamped) if high < 5 else 0
+                found = vectors(table, sql, engine)
+                assert found == [[inside + beside], [inside]], (sql, loaded)
+        engine._load_rows()
+    engine.close()
+
+
 def test_a_reversed_pandas_frame_can_be_opened(vectors):
     frame = pd.DataFrame({"x": [1, 2], "y": [3, 4]})[::-1]
     schema = Schema({"x": Integer(0, 9), "y": Integer(0, 9)})
