@@ -69,7 +69,6 @@ class Evidence:
 
     Parameters
     ----------
-    schema : Schema
     held : sequence of Held
         All for one version of one table.
     wanted : sequence of View

@@ -123,7 +123,6 @@ def missing_levels(
     wanted = wanted_of(plan)
     evidence = _evidence(others, wanted)
     least: dict[str, Fraction] = {}
-    helped = False
     for one in wanted:
         found = (
             _pure_levels(one, plan, evidence)

@@ -305,7 +305,7 @@ class DuckDBEngine(StatementEngine):
             clamped = (
                 f", {self._sql.column(name)} AS {raw}" for name, raw in self._sql.raw.items()
             )
-            cursor.execute(f"CREATE VIEW rows AS SELECT *{''.join(clamped)} FROM kept")
+            cursor.execute(f"CREATE VIEW rows AS SELECT rowid, *{''.join(clamped)} FROM kept")
             cursor.execute("COMMIT")
 
         self._lent(replace)
