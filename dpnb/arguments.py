@@ -41,28 +41,34 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         The returned function raises it for an unknown name, or for a positional value where a name
         is needed.
     """
-    parameters = [one for one in signature(function).parameters.values() if one.name != "self"]
+    parameters = [
+        parameter
+        for parameter in signature(function).parameters.values()
+        if parameter.name != "self"
+    ]
     method = "self" in signature(function).parameters
-    whose = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
-    placed = [one for one in parameters if one.kind in _BY_PLACE]
-    names = [one.name for one in parameters if one.kind != Parameter.VAR_KEYWORD]
+    function_name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+    positional = [parameter for parameter in parameters if parameter.kind in _BY_PLACE]
+    names = [parameter.name for parameter in parameters if parameter.kind != Parameter.VAR_KEYWORD]
     open_ended = len(names) < len(parameters)
 
     @wraps(function)
-    def call(*values: P.args, **named: P.kwargs) -> R:
-        for name in named:
+    def call(*values: P.args, **keywords: P.kwargs) -> R:
+        for name in keywords:
             if name not in names and not open_ended:
                 raise RequestError(
-                    f"{whose} has no argument {given(name)}",
-                    _MEANT.get((whose, name)) or nearest(name, names),
+                    f"{function_name} has no argument {given(name)}",
+                    _MEANT.get((function_name, name)) or nearest(name, names),
                 )
-        if len(values) > len(placed) + method:
-            first = " and ".join(", ".join(one.name for one in placed).rsplit(", ", 1))
-            such = ", such as rho=0.05" if "rho" in names else ""
-            raise RequestError(
-                f"{whose} takes {f'only {first}' if first else 'no value'} without a name",
-                _PLACED.get(whose, f"Write the others with their names{such}."),
+        if len(values) > len(positional) + method:
+            first = " and ".join(
+                ", ".join(parameter.name for parameter in positional).rsplit(", ", 1)
             )
-        return function(*values, **named)
+            example = ", such as rho=0.05" if "rho" in names else ""
+            raise RequestError(
+                f"{function_name} takes {f'only {first}' if first else 'no value'} without a name",
+                _PLACED.get(function_name, f"Write the others with their names{example}."),
+            )
+        return function(*values, **keywords)
 
     return call

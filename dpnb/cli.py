@@ -226,29 +226,29 @@ def _authenticator(options: argparse.Namespace) -> Authenticator:
 def _group(text: str) -> tuple[str, Privilege]:
     name, _, levels = text.rpartition("=")
     try:
-        found = [int(level) for level in levels.split(",")]
+        numbers = [int(level) for level in levels.split(",")]
     except ValueError:
-        found = []
-    if not name or not found:
+        numbers = []
+    if not name or not numbers:
         raise RequestError(
             f"--group {given(text)} is not NAME=PRIVILEGE", "Write --group analysts=4."
         )
-    return name, read_privilege(found)
+    return name, read_privilege(numbers)
 
 
 def _curator(options: argparse.Namespace, authenticator: Authenticator) -> Curator:
     """Return a curator of the named tables; a new ledger gets a policy that fits the analysts."""
     tables = [Table.load(path) for path in options.tables]
     ledger = options.ledger or str(Path(options.tables[0]).with_suffix(".ledger"))
-    given = {} if options.top is None else {"top": options.top}
-    known = {one.name: one.privilege for one in authenticator.known()}
-    analysts = read_analysts(_declared(options, "analysts"), known) or None
+    settings = {} if options.top is None else {"top": options.top}
+    privileges = {analyst.name: analyst.privilege for analyst in authenticator.known()}
+    analysts = read_analysts(_declared(options, "analysts"), privileges) or None
     opening = _opening(ledger)
     if opening is None:
         analysts = analysts or {}
         if isinstance(authenticator, HubAuthenticator):
-            given.setdefault("top", authenticator.top)
-        elif not known:
+            settings.setdefault("top", authenticator.top)
+        elif not privileges:
             raise RequestError(
                 "there are no analysts yet", "Run dpnb analyst add NAME --privilege 4."
             )
@@ -258,7 +258,7 @@ def _curator(options: argparse.Namespace, authenticator: Authenticator) -> Curat
             "Name another ledger with --ledger PLACE. The privacy costs of both add up.",
             ledger if "://" not in ledger else "",
         )
-    policy = read_policy(_declared(options, "policy"), **given)
+    policy = read_policy(_declared(options, "policy"), **settings)
     return Curator(
         tables,
         budget=_budget(options),
@@ -284,21 +284,21 @@ def _opening(place: str) -> dict[str, Any] | None:
 
 
 def _budget(options: argparse.Namespace) -> Budget | None:
-    given = options.rho, options.epsilon, options.delta, options.key_delta
-    stated = any(one is not None for one in given)
-    return read_budget(*given, None if stated else _declared(options, "budget"))
+    amounts = options.rho, options.epsilon, options.delta, options.key_delta
+    stated = any(amount is not None for amount in amounts)
+    return read_budget(*amounts, None if stated else _declared(options, "budget"))
 
 
 def _declared(options: argparse.Namespace, entry: str) -> Any:
     """Return an entry of the tables' files about their shared ledger, or None."""
     contents = [read_toml(path) for path in options.tables]
-    found = [content[entry] for content in contents if entry in content]
-    if any(one != found[0] for one in found):
+    declarations = [content[entry] for content in contents if entry in content]
+    if any(declaration != declarations[0] for declaration in declarations):
         raise RequestError(
             f"the tables' files declare different {entry!r}",
             "The tables share one ledger: write it in one file.",
         )
-    return found[0] if found else None
+    return declarations[0] if declarations else None
 
 
 @contextlib.contextmanager
@@ -307,7 +307,7 @@ def _serving() -> Iterator[None]:
     logs = [logging.getLogger(name) for name in ("dpnb.server", "dpnb.refusals")]
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
-    before = [(log, log.level, log.propagate) for log in logs]
+    settings = [(log, log.level, log.propagate) for log in logs]
     for log in logs:
         log.addHandler(handler)
         log.setLevel(logging.INFO)
@@ -321,7 +321,7 @@ def _serving() -> Iterator[None]:
     finally:
         sys.setswitchinterval(interval)
         signal.signal(signal.SIGTERM, term)
-        for log, level, propagate in before:
+        for log, level, propagate in settings:
             log.removeHandler(handler)
             log.setLevel(level)
             log.propagate = propagate

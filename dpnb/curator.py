@@ -245,11 +245,11 @@ class Curator(Ownership):
         """
         from dpnb.risk.verb import risk
 
-        found: RiskProfile | PaperProfile = risk(
+        profile: RiskProfile | PaperProfile = risk(
             self._runner, sql, params, split, mode, mechanism, progress, by=by, cumulative=cumulative,
             form=form,
         )  # fmt: skip
-        return found
+        return profile
 
     @property
     def tables(self) -> Mapping[str, Table]:

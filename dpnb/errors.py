@@ -135,8 +135,8 @@ class ServiceError(DpnbError):
 
 def closest(word: str, words: Sequence[str], *, alike: float = 0.6) -> str:
     """Return the most similar word, with a similarity of ``alike`` (0 to 1) or more, or ""."""
-    same = [w for w in words if w.casefold() == word.casefold()]
-    return next(iter(same or difflib.get_close_matches(word, words, n=1, cutoff=alike)), "")
+    matches = [w for w in words if w.casefold() == word.casefold()]
+    return next(iter(matches or difflib.get_close_matches(word, words, n=1, cutoff=alike)), "")
 
 
 def nearest(word: str, words: Sequence[str], *, quote: bool = False) -> str:
@@ -148,5 +148,5 @@ def nearest(word: str, words: Sequence[str], *, quote: bool = False) -> str:
     close = closest(word, words)
     if close:
         return f"Did you mean {shown(close)}?"
-    few = ", ".join(shown(w) for w in list(words)[:6])
-    return f"Declared: {few}{', ...' if len(words) > 6 else ''}."
+    choices = ", ".join(shown(w) for w in list(words)[:6])
+    return f"Declared: {choices}{', ...' if len(words) > 6 else ''}."

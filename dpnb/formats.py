@@ -47,8 +47,8 @@ def figure(value: float, margin_of_error: float) -> str:
     size = max(abs(value), margin_of_error)
     if size >= 1e15 or size < 1e-9:
         return f"{value + 0.0:,.{_digits(size, margin_of_error)}g}"
-    shown = f"{value:,.{decimals(margin_of_error)}f}"
-    return shown.lstrip("-") if not shown.strip("-0.,") else shown
+    text = f"{value:,.{decimals(margin_of_error)}f}"
+    return text.lstrip("-") if not text.strip("-0.,") else text
 
 
 def _beyond(value: float, margin_of_error: float) -> float:
@@ -81,21 +81,21 @@ def end_text(value: float, margin_of_error: float, side: int) -> str:
     """
     if not math.isfinite(value):
         return "∞" if value > 0 else "-∞"
-    shown = figure(value, margin_of_error)
+    text = figure(value, margin_of_error)
     # if the rounded text lacks only the last bits, do not go one digit further
     slack = max(abs(value), margin_of_error) * _LAST_BITS if margin_of_error < math.inf else 0.0
-    read = float(shown.replace(",", ""))
-    if _tells(shown) and side * (value - read) > slack:
+    rounded = float(text.replace(",", ""))
+    if _tells(text) and side * (value - rounded) > slack:
         # a value near the largest float may be shown as larger than any float
-        shown = figure(
-            (read if math.isfinite(read) else value) + side * _beyond(value, margin_of_error),
+        text = figure(
+            (rounded if math.isfinite(rounded) else value) + side * _beyond(value, margin_of_error),
             margin_of_error,
         )
-    return shown if _tells(shown) or abs(value) <= slack else end_text(value, abs(value), side)
+    return text if _tells(text) or abs(value) <= slack else end_text(value, abs(value), side)
 
 
-def _tells(shown: str) -> bool:
-    return re.search("[1-9]", shown) is not None
+def _tells(text: str) -> bool:
+    return re.search("[1-9]", text) is not None
 
 
 def ends_text(low: float, high: float, margin_of_error: float, *, counts: bool = False) -> str:
@@ -136,8 +136,8 @@ def percent(confidence: float) -> str:
     >>> percent(0.95), percent(0.999)
     ('95 %', '99.9 %')
     """
-    shown = f"{100 * confidence:.6g}"
-    return f"{100 * confidence:.12g} %" if shown == "100" else f"{shown} %"
+    text = f"{100 * confidence:.6g}"
+    return f"{100 * confidence:.12g} %" if text == "100" else f"{text} %"
 
 
 def share_text(share: float | Fraction, *, left: bool = False) -> str:

@@ -47,13 +47,13 @@ def open_lessons(folder: Path) -> None:
     root = os.geteuid() == 0
     if root:
         _say("You are root. JupyterLab starts anyway, and only this machine can reach it.")
-    seen = has_browser(os.environ)
+    with_browser = has_browser(os.environ)
     command = [
         *(sys.executable, "-m", "jupyterlab", "--ip=127.0.0.1"),
         *("--ServerApp.log_level=WARN", "--LabApp.log_level=WARN"),
         f"--ServerApp.root_dir={folder}",
         *(["--allow-root"] if root else []),
-        *([] if seen else ["--no-browser"]),
+        *([] if with_browser else ["--no-browser"]),
         str(folder / FIRST),
     ]
     # set a token: JupyterLab would print its own among other lines
@@ -66,15 +66,15 @@ def open_lessons(folder: Path) -> None:
                 server.terminate()
 
         numbers = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, stop) for number in numbers}
+        handlers = {number: signal.signal(number, stop) for number in numbers}
         try:
             link = _link(server)
             if link:
-                opens = "opens in your browser; if not, open" if seen else "runs; open"
+                opens = "opens in your browser; if not, open" if with_browser else "runs; open"
                 _say(f"JupyterLab {opens} {link}\nStop it with Ctrl-C.")
             code = server.wait()
         finally:
-            for number, act in before.items():
+            for number, act in handlers.items():
                 signal.signal(number, act)
     if code:
         raise RequestError(f"JupyterLab ended with exit code {code}", "See its own messages above.")
@@ -109,10 +109,10 @@ def run_first(folder: Path) -> None:
             f"cannot write {page}: {error.strerror}", "Remove it, or name another folder."
         ) from None
     _say(f"\nSaved the lesson with its answers and pictures: {page}")
-    failed = [error for cell in notebook.cells for error in _failures(cell)]
-    if failed:
+    errors = [error for cell in notebook.cells for error in _failures(cell)]
+    if errors:
         raise RequestError(
-            f"a cell failed: {failed[0]}", f"Remove or rename {folder / FIRST} to get a new copy."
+            f"a cell failed: {errors[0]}", f"Remove or rename {folder / FIRST} to get a new copy."
         )
 
 
@@ -132,24 +132,24 @@ def answer_text(cell: NotebookNode) -> str:
     """Return a notebook cell with a statement and its output as text; "" for other cells."""
     if cell.cell_type != "code" or not cell.source.startswith("%%dp"):
         return ""
-    shown = []
+    texts = []
     for output in cell.outputs:
         data: Any = output.get("data", {})
         if output.output_type == "error":
-            shown.append(f"{output.ename}: {output.evalue}")
+            texts.append(f"{output.ename}: {output.evalue}")
         elif output.output_type == "stream":
-            shown.append(output.text.rstrip())
+            texts.append(output.text.rstrip())
         elif _WIDGET not in data and "text/plain" in data:
-            shown.append(data["text/plain"])
+            texts.append(data["text/plain"])
     statement = "\n".join(f"    {line}" for line in cell.source.splitlines())
-    return "\n\n".join(["", statement, *shown])
+    return "\n\n".join(["", statement, *texts])
 
 
 def _copy(folder: Path) -> None:
     """Copy files that are missing, and keep those that a reader has changed."""
     if find_spec("jupyterlab") is None:
         raise RequestError("JupyterLab is not installed", "Run pip install 'dpnb[lessons]'.")
-    copied, changed = 0, []
+    copies, changed_files = 0, []
     try:
         if folder.is_file():
             raise RequestError(f"{folder} is a file", "Name a folder: dpnb lessons FOLDER.")
@@ -159,19 +159,19 @@ def _copy(folder: Path) -> None:
             if not target.exists():
                 with target.open("xb") as file:
                     file.write(content)
-                copied += 1
+                copies += 1
             elif target.read_bytes() != content:
-                changed.append(path.name)
+                changed_files.append(path.name)
     except OSError as error:
         raise RequestError(
             f"cannot copy the lessons to {folder}: {error.strerror}",
             "Name a folder that you may write to: dpnb lessons FOLDER.",
         ) from None
-    if copied:
-        _say(f"Copied to {folder}: {copied} {'file' if copied == 1 else 'files'}.")
-    if changed:
+    if copies:
+        _say(f"Copied to {folder}: {copies} {'file' if copies == 1 else 'files'}.")
+    if changed_files:
         _say(
-            f"Not copied, because yours differ: {', '.join(changed)}. "
+            f"Not copied, because yours differ: {', '.join(changed_files)}. "
             "Remove or rename a file to get a new copy."
         )
 
@@ -181,18 +181,18 @@ def _link(server: subprocess.Popen[bytes]) -> str:
     from jupyter_server.serverapp import list_running_servers
 
     while server.poll() is None:
-        for found in list_running_servers():
-            if found["pid"] == server.pid and _listens(found["port"]):
-                token = f"?token={found['token']}" if found["token"] else ""
-                return f"{found['url']}lab/tree/{quote(FIRST)}{token}"
+        for server_info in list_running_servers():
+            if server_info["pid"] == server.pid and _listens(server_info["port"]):
+                token = f"?token={server_info['token']}" if server_info["token"] else ""
+                return f"{server_info['url']}lab/tree/{quote(FIRST)}{token}"
         time.sleep(0.1)
     return ""
 
 
 def _listens(port: int) -> bool:
     """Return whether a port accepts connections: JupyterLab announces it a moment too early."""
-    with socket.socket() as one:
-        return one.connect_ex(("127.0.0.1", port)) == 0
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _show(cell: NotebookNode) -> None:

@@ -32,7 +32,7 @@ def rehearsal(
         As in ``dpnb.schema.synthetic.generated``.
     """
     kinds = _kinds_of_ids(tables.values())
-    made = [
+    synthetic_tables = [
         generated(
             name, table.schema, rows, seed, public=table.public, key=table.key,
             ids=None if table.unit is None else kinds.get(table.unit.column.casefold()),
@@ -44,16 +44,20 @@ def rehearsal(
         # the "basic" accountant cannot count noise paths
         policy = Policy(mechanism="additive")
         name = (status.analyst or "you").partition("#")[0]
-        runner = opened(made, budget=budget, analysts={name: 1}, policy=policy, rehearsal=True)
+        runner = opened(
+            synthetic_tables, budget=budget, analysts={name: 1}, policy=policy, rehearsal=True
+        )
         return LocalBackend(runner, name, owned=True)
-    return LocalBackend(opened(made, budget=budget, rehearsal=True), ANALYST, owned=True)
+    return LocalBackend(
+        opened(synthetic_tables, budget=budget, rehearsal=True), ANALYST, owned=True
+    )
 
 
 def _kinds_of_ids(tables: Iterable[Table]) -> dict[str, Kind]:
     """Return the kinds of id columns that tables declare, by name: ids of tables must match."""
     units = ((table.schema, table.unit) for table in tables if table.unit is not None)
-    found = ((schema, schema.find(unit.column)) for schema, unit in units)
-    return {name.casefold(): schema[name] for schema, name in found if name is not None}
+    id_columns = ((schema, schema.find(unit.column)) for schema, unit in units)
+    return {name.casefold(): schema[name] for schema, name in id_columns if name is not None}
 
 
 def budget_for(status: BudgetStatus) -> Budget:

@@ -41,8 +41,8 @@ class Shown:
 
     def _plain_repr(self) -> str:
         """Return the fields and values, for use without ``dpnb.display``."""
-        shown = [one.name for one in fields(self) if not one.name.startswith("_")]  # type: ignore[arg-type]
-        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+        names = [field.name for field in fields(self) if not field.name.startswith("_")]  # type: ignore[arg-type]
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
         return f"{type(self).__name__}({values})"
 
     def _repr_html_(self) -> str:
@@ -78,8 +78,8 @@ class Result(Shown):
         matplotlib Axes
             The axes, for example to change or save the picture.
         """
-        drawn: Axes = card_of(self).plot(self, ax)
-        return drawn
+        axes: Axes = card_of(self).plot(self, ax)
+        return axes
 
     def widget(self) -> Any:
         """Return the result as a Jupyter widget.
@@ -148,11 +148,11 @@ class Bill(Shown):
     @classmethod
     def taken(cls, values: dict[str, Any]) -> Bill:
         """Build a bill from plain data, and remove its values from them."""
-        found = {one.name: values.pop(one.name) for one in fields(cls)}
+        arguments = {field.name: values.pop(field.name) for field in fields(cls)}
         for name in ("spent", "remaining", "cap"):
-            found[name] = PrivacyLoss.from_dict(found[name])
-        found["privacy"] = PrivacyDefinition(found["privacy"])
-        return cls(**found)
+            arguments[name] = PrivacyLoss.from_dict(arguments[name])
+        arguments["privacy"] = PrivacyDefinition(arguments["privacy"])
+        return cls(**arguments)
 
 
 class Billed:
@@ -222,14 +222,18 @@ def to_plain(value: Any, **written: Any) -> dict[str, Any]:
     out.
     """
     data: dict[str, Any] = {}
-    for one in fields(value):
-        if not one.compare:
+    for field in fields(value):
+        if not field.compare:
             continue
-        held = written[one.name] if one.name in written else getattr(value, one.name)
-        if isinstance(held, Bill):
-            data |= to_plain(held)
+        field_value = written[field.name] if field.name in written else getattr(value, field.name)
+        if isinstance(field_value, Bill):
+            data |= to_plain(field_value)
         else:
-            data[one.name] = held.to_dict() if isinstance(held, PrivacyLoss) else with_lists(held)
+            data[field.name] = (
+                field_value.to_dict()
+                if isinstance(field_value, PrivacyLoss)
+                else with_lists(field_value)
+            )
     return data
 
 

@@ -233,31 +233,31 @@ class Session:
             raise RequestError(
                 f"statements must be a list, got {given(statements)}", "Pass a list of SQL strings."
             )
-        priced = {name: value for name, value in options.items() if name != "progress"}
-        prices = self.price(list(statements), **priced)
+        price_options = {name: value for name, value in options.items() if name != "progress"}
+        prices = self.price(list(statements), **price_options)
         if not prices:
             raise RequestError("the list of statements is empty", "Pass a list of SQL strings.")
-        whole = Price.together(prices)
-        if not whole.affordable:
-            cost = loss_text(whole.spent, whole.privacy, None)
-            left = loss_text(whole.remaining, whole.privacy, None, left=True)
+        total = Price.together(prices)
+        if not total.affordable:
+            cost = loss_text(total.spent, total.privacy, None)
+            left = loss_text(total.remaining, total.privacy, None, left=True)
             raise BudgetError(
                 f"together these statements cost {cost}, but only {left} is left",
                 "Leave some out, or ask for larger margins of error. Nothing was charged.",
             )
-        found: list[Answer] = []
-        for one in statements:
+        answers: list[Answer] = []
+        for statement in statements:
             try:
-                found.append(self.query(one, **options))
+                answers.append(self.query(statement, **options))
             except (BudgetError, RequestError) as error:
-                if not found:
+                if not answers:
                     raise
                 # other analysts may have spent meanwhile, or a claim is protected
                 raise type(error)(
-                    f"statement {len(found) + 1} of {len(statements)} was refused: {error.what}",
+                    f"statement {len(answers) + 1} of {len(statements)} was refused: {error.what}",
                     "The statements before it were answered and charged. Asking them again is free.",
                 ) from None
-        return found
+        return answers
 
     @checked
     def infer(
@@ -548,17 +548,17 @@ class Session:
             "most": most,
             "history": history,
         }
-        found: Decision = self._run(Call("decide", sql, options, params), progress, shown=True)
+        decision: Decision = self._run(Call("decide", sql, options, params), progress, shown=True)
         # later steps must not see changes to the caller's mappings
-        same: dict[str, Any] = _copied(options)
+        options_copy: dict[str, Any] = _copied(options)
         # in a notebook, params holds all its names; keep only those in the statement alive
         words = re.findall(r"\w+", sql)
-        same["params"] = {name: params[name] for name in words if params and name in params}
+        options_copy["params"] = {name: params[name] for name in words if params and name in params}
 
         def further(count: int) -> Decision:
-            return self.decide(sql, **{**same, "steps": count})
+            return self.decide(sql, **{**options_copy, "steps": count})
 
-        return replace(found, further=further)
+        return replace(decision, further=further)
 
     @checked
     def discover(
@@ -734,22 +734,22 @@ class Session:
     def history(self) -> InfoTable:
         """The requests answered so far, oldest first."""
         budget = self._backend.budget
-        asked = self._backend.history
+        requests = self._backend.history
 
-        def cost(one: Asked) -> str:
-            spent = loss_text(one.spent, budget.privacy, None)
-            return f"{spent}, data-dependent" if one.conditional else spent
+        def cost(request: Asked) -> str:
+            spent = loss_text(request.spent, budget.privacy, None)
+            return f"{spent}, data-dependent" if request.conditional else spent
 
         rows = tuple(
-            (f"{i:,}", format_time(one.time), one.sql, cost(one))
-            for i, one in enumerate(asked, start=1)
+            (f"{i:,}", format_time(request.time), request.sql, cost(request))
+            for i, request in enumerate(requests, start=1)
         )
         caption = (
             "1 request was answered" if len(rows) == 1 else f"{len(rows):,} requests were answered"
         )
         if not rows:
             caption = "No request has been answered yet"
-        picked = any(one.conditional for one in asked)
+        picked = any(request.conditional for request in requests)
         notes = (f"Data-dependent: {PICKED}.",) if picked else ()
         return InfoTable(
             caption, ("", "time (UTC)", "statement", "privacy cost"), rows, budget.stamp, notes
@@ -855,19 +855,19 @@ def _explanation_options(**options: Any) -> dict[str, Any]:
 def _copied(value: Any) -> Any:
     """Copy mappings and lists at all depths; return anything else unchanged."""
     if isinstance(value, Mapping):
-        return {name: _copied(one) for name, one in value.items()}
-    return [_copied(one) for one in value] if isinstance(value, list) else value
+        return {name: _copied(entry) for name, entry in value.items()}
+    return [_copied(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _check_names(options: Mapping[str, Any], method: Callable[..., Any]) -> None:
-    known = [
+    option_names = [
         name
         for name in signature(method).parameters
         if name not in ("self", "sql", "column", "progress")
     ]
-    unknown = min(options.keys() - known, default=None)
+    unknown = min(options.keys() - option_names, default=None)
     if unknown is not None:
-        raise RequestError(f"unknown option {given(unknown)}", nearest(unknown, known))
+        raise RequestError(f"unknown option {given(unknown)}", nearest(unknown, option_names))
 
 
 def _check_worth_explaining(question: Question) -> None:

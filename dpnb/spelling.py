@@ -67,16 +67,16 @@ def with_options(text: str) -> str:
     return _TWICE_OPTION.sub(r"\1", text)
 
 
-def _spelled(found: re.Match[str]) -> str:
-    if found["amounts"]:
-        made = [_option(*pair) for pair in re.findall(_ARGUMENT, found["amounts"])]
-        return found[0] if None in made or not made else " ".join(map(str, made))
-    if found["verb"]:
-        return _MAGICS[found["verb"]] + (f" {found['column']}" if found["column"] else "")
-    if found["argument"]:
-        name, _, value = found["argument"].partition("=")
-        return _option(name, value) or found[0]
-    return found[0]
+def _spelled(match: re.Match[str]) -> str:
+    if match["amounts"]:
+        options = [_option(*pair) for pair in re.findall(_ARGUMENT, match["amounts"])]
+        return match[0] if None in options or not options else " ".join(map(str, options))
+    if match["verb"]:
+        return _MAGICS[match["verb"]] + (f" {match['column']}" if match["column"] else "")
+    if match["argument"]:
+        name, _, value = match["argument"].partition("=")
+        return _option(name, value) or match[0]
+    return match[0]
 
 
 def _option(name: str, value: str) -> str | None:

@@ -36,8 +36,8 @@ other verbs work if one is missing.
 @cache
 def verb(name: str) -> Verb:
     """Return a verb by name."""
-    found: Verb = getattr(import_module(f"dpnb.{VERBS[name]}"), name.upper())
-    return found
+    request_kind: Verb = getattr(import_module(f"dpnb.{VERBS[name]}"), name.upper())
+    return request_kind
 
 
 def run(
@@ -66,8 +66,10 @@ def run(
     SqlError, RequestError, BudgetError, EngineError, InterruptedRequestError
         As in the method of the session.
     """
-    asked = verb(call.verb)
-    return asked.run(runner, runner.admitted(row), asked.whole(call), cancel, identifier)
+    request_kind = verb(call.verb)
+    return request_kind.run(
+        runner, runner.admitted(row), request_kind.whole(call), cancel, identifier
+    )
 
 
 def price(runner: Runner, row: str, call: Call) -> Any:
@@ -80,10 +82,10 @@ def price(runner: Runner, row: str, call: Call) -> Any:
     SqlError, RequestError
         As in the method of the session.
     """
-    asked = verb(call.verb)
-    if asked.priced is None:
+    request_kind = verb(call.verb)
+    if request_kind.priced is None:
         raise TypeError(f"{call.verb} is free")
-    return asked.priced(runner, runner.admitted(row), asked.whole(call))
+    return request_kind.priced(runner, runner.admitted(row), request_kind.whole(call))
 
 
 def budget(runner: Runner, row: str) -> BudgetStatus:
@@ -96,7 +98,7 @@ def history(runner: Runner, row: str) -> Sequence[Asked]:
     """Return an analyst's answered requests, oldest first."""
     with runner.lock:
         charges = runner.store.accountant.history(runner.admitted(row))
-    return [Asked(one.time, one.sql, one.row, one.conditional) for one in charges]
+    return [Asked(charge.time, charge.sql, charge.row, charge.conditional) for charge in charges]
 
 
 def opened(
@@ -120,22 +122,22 @@ def opened(
     SchemaError, LedgerError, RequestError
         As in ``Curator``.
     """
-    known = _named(tables)
+    tables_by_name = _named(tables)
     if budget is not None and not isinstance(budget, Budget):
         raise RequestError(
             f"the budget must be a dpnb.Budget, got {given(budget)}",
             "Write dpnb.Budget(rho=0.5).",
         )
     rules = policy_of(budget, analysts, policy)
-    wanted = read_views(views, known)
+    view_arguments = read_views(views, tables_by_name)
     runner = Runner(
-        known, budget=budget, ledger=ledger, anchor=anchor, new_anchor=new_anchor, new_version=new_version,
+        tables_by_name, budget=budget, ledger=ledger, anchor=anchor, new_anchor=new_anchor, new_version=new_version,
         policy=rules, declared=policy is not None, noise=noise, rehearsal=rehearsal, protect=protect,
     )  # fmt: skip
     try:
         owner = Administration(runner)
         owner.register(analysts or {})
-        owner.add_views(wanted)
+        owner.add_views(view_arguments)
     except BaseException:
         runner.close()
         raise
@@ -143,10 +145,10 @@ def opened(
 
 
 def _named(tables: Table | Sequence[Table]) -> dict[str, Table]:
-    listed: list[Any] = list(tables) if isinstance(tables, (list, tuple)) else [tables]
-    if not listed or not all(isinstance(table, Table) for table in listed):
+    table_list: list[Any] = list(tables) if isinstance(tables, (list, tuple)) else [tables]
+    if not table_list or not all(isinstance(table, Table) for table in table_list):
         raise RequestError("at least one table is needed", "Pass a dpnb.Table, or a list of them.")
-    found: dict[str, Table] = {table.name: table for table in listed}
-    if len({name.casefold() for name in found}) != len(listed):
+    tables_by_name: dict[str, Table] = {table.name: table for table in table_list}
+    if len({name.casefold() for name in tables_by_name}) != len(table_list):
         raise SchemaError("two tables have the same name", "Rename one of them.")
-    return found
+    return tables_by_name

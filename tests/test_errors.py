@@ -14,7 +14,7 @@ from tests.kit import refusals, source
 
 pytestmark = pytest.mark.fast
 
-SAID_ON = re.compile(r"\bwhat\b|error\.|texts\[|found$")
+SAID_ON = re.compile(r"\bwhat\b|error\.|texts\[|\*reason$")
 """Messages that come from elsewhere: a parameter, another error, a reply."""
 KINDS = {name for name, held in vars(errors).items() if inspect.isclass(held)}
 

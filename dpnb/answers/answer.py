@@ -116,10 +116,10 @@ class Answer(Billed, Result):
         """
         if alias is None:
             return self.estimates[0]
-        for found in self.estimates:
-            if isinstance(alias, str) and found.alias == alias:
-                return found
-        names = [found.alias for found in self.estimates]
+        for output in self.estimates:
+            if isinstance(alias, str) and output.alias == alias:
+                return output
+        names = [output.alias for output in self.estimates]
         raise RequestError(
             f"this answer has no aggregate {given(alias)}", nearest(str(alias), names)
         )
@@ -208,12 +208,14 @@ class Answer(Billed, Result):
     @property
     def unit(self) -> str:
         """The privacy unit in words."""
-        return unit_text(next((one["unit"] for one in self.definitions.values()), None))
+        return unit_text(
+            next((definition["unit"] for definition in self.definitions.values()), None)
+        )
 
     @property
     def look(self) -> int:
         """How many versions of these numbers were released, including this one."""
-        return max(found.look for found in self.estimates)
+        return max(output.look for output in self.estimates)
 
     def look_note(self, found: Estimates) -> str:
         """Return the note on looks for a question: intervals of one look do not hold at all looks.
@@ -230,8 +232,8 @@ class Answer(Billed, Result):
         """
         if self.looks == "any" or found.look == 1:
             return self.past_note()
-        holds = "the interval holds only if you planned this look beforehand."
-        return f" Look {found.look} of this answer: {holds}{self.past_note()}"
+        condition = "the interval holds only if you planned this look beforehand."
+        return f" Look {found.look} of this answer: {condition}{self.past_note()}"
 
     def past_note(self) -> str:
         """Return the condition of the intervals if the numbers contain noise of past answers.
@@ -278,11 +280,11 @@ class Answer(Billed, Result):
         columns: dict[str, list[Any]] = {
             key: [self.groups[row][i] for row in self.rows] for i, key in enumerate(self.keys)
         }
-        for found in self.estimates:
-            values = [found.estimate[row] for row in self.rows]
-            columns[found.alias] = [float("nan") if v is None else v for v in values]
-            columns[f"{found.alias}_low"] = [found.low[row] for row in self.rows]
-            columns[f"{found.alias}_high"] = [found.high[row] for row in self.rows]
+        for output in self.estimates:
+            values = [output.estimate[row] for row in self.rows]
+            columns[output.alias] = [float("nan") if v is None else v for v in values]
+            columns[f"{output.alias}_low"] = [output.low[row] for row in self.rows]
+            columns[f"{output.alias}_high"] = [output.high[row] for row in self.rows]
         return pd.DataFrame(columns)
 
     def to_dict(self) -> dict[str, Any]:
@@ -295,7 +297,7 @@ class Answer(Billed, Result):
         """
         return to_plain(
             self,
-            estimates=[found.to_dict() for found in self.estimates],
+            estimates=[output.to_dict() for output in self.estimates],
             origin=None if self.origin is None else self.origin.to_dict(),
         )
 
@@ -318,7 +320,7 @@ class Answer(Billed, Result):
         values["keys"] = tuple(values["keys"])
         values["groups"] = tuple(tuple(group) for group in values["groups"])
         values["rows"] = tuple(values["rows"])
-        values["estimates"] = tuple(Estimates.from_dict(found) for found in values["estimates"])
+        values["estimates"] = tuple(Estimates.from_dict(output) for output in values["estimates"])
         origin = values["origin"]
         values["origin"] = None if origin is None else Origin.from_dict(origin)
         return cls(**values)
@@ -350,7 +352,7 @@ class Answer(Billed, Result):
             "views": [
                 {**self.definitions[view], "level": level} for view, level in self.levels.items()
             ],
-            "noise": [_distributions(found) for found in self.estimates],
+            "noise": [_distributions(output) for output in self.estimates],
             "stamp": self.stamp,
             "guarantee": guarantee(self.conditional),
             "dpnb": dpnb.__version__,
@@ -368,17 +370,17 @@ class Answer(Billed, Result):
         return markdown
 
 
-def _distributions(found: Estimates) -> dict[str, Any]:
+def _distributions(output: Estimates) -> dict[str, Any]:
     """Return the noise distributions of one result; for a formula, those of its aggregates."""
-    if found.formula is not None:
-        names = [leaf.alias for leaf in found.leaves]
+    if output.formula is not None:
+        names = [leaf.alias for leaf in output.leaves]
         return {
-            "alias": found.alias,
-            "formula": text(found.formula, names),
-            "leaves": [_distributions(leaf) for leaf in found.leaves],
+            "alias": output.alias,
+            "formula": text(output.formula, names),
+            "leaves": [_distributions(leaf) for leaf in output.leaves],
         }
     return {
-        "alias": found.alias,
-        "sum": None if found.total_distribution is None else found.total_distribution.to_dict(),
-        "count": None if found.count_distribution is None else found.count_distribution.to_dict(),
+        "alias": output.alias,
+        "sum": None if output.total_distribution is None else output.total_distribution.to_dict(),
+        "count": None if output.count_distribution is None else output.count_distribution.to_dict(),
     }

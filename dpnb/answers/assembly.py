@@ -37,15 +37,15 @@ def status(store: Store, row: str | None = None) -> BudgetStatus:
     """Return cap, spent and remaining budget of one account, or of all accounts together."""
     state, table = store.accountant, store.provenance
     known = row is not None and row in table.rows
-    cap, spent, left = state.cap, state.spent, state.remaining()
+    cap, spent, balance = state.cap, state.spent, state.remaining()
     if row is not None and known:
-        spent, left = table.spent(row), table.remaining(row, store.now())
+        spent, balance = table.spent(row), table.remaining(row, store.now())
         cap = table.limit(row)
-        if granted := table.granted(row, store.now()):
-            cap = replace(cap + PrivacyLoss.of(granted, state.privacy), delta=cap.delta)
+        if grant_level := table.granted(row, store.now()):
+            cap = replace(cap + PrivacyLoss.of(grant_level, state.privacy), delta=cap.delta)
     delta = state.budget.noise_delta
     bill = Bill(
-        spent, left, cap, state.privacy, None if delta is None else float(delta), kept=store.kept,
+        spent, balance, cap, state.privacy, None if delta is None else float(delta), kept=store.kept,
         stamp=store.stamp,
     )  # fmt: skip
     return BudgetStatus(bill, row if known else None)
@@ -75,22 +75,24 @@ def answer(
         order = transposition(query.finer(part.aggregate))
         return _estimates(part, wanted, charge, state, order, bounds, leaves)
 
-    found = tuple(worked_out or ()) or tuple(
+    all_estimates = tuple(worked_out or ()) or tuple(
         _derived(output, wanted, estimates, look)
         if isinstance(output, Derived)
         else estimates(_part(output, wanted))
         for output in query.outputs
     )
-    budget, told = status(store, charge.analyst), asked_groups(query)
+    budget, group_indices = status(store, charge.analyst), asked_groups(query)
     return Answer(
         sql=sql.strip(),
         table=query.table,
         version=charge.version,
         keys=tuple(key.alias for key in query.keys),
         groups=group_labels(query),
-        estimates=found,
-        rows=ordered(query, told, {one.alias: one.estimate for one in found}),
-        asked=len(told),
+        estimates=all_estimates,
+        rows=ordered(
+            query, group_indices, {column.alias: column.estimate for column in all_estimates}
+        ),
+        asked=len(group_indices),
         bill=budget.charged(
             charge.row if fresh else PrivacyLoss.none(),
             stored=not fresh,
@@ -114,50 +116,50 @@ def answer(
     )
 
 
-def _bought(wanted: Plan, levels: Mapping[str, Fraction]) -> str | None:
+def _bought(plan: Plan, levels: Mapping[str, Fraction]) -> str | None:
     """Return the epsilon of a pure session's levels if it is less than requested."""
-    asked = wanted.accuracy.level
-    if asked is None or wanted.privacy is not PURE:
+    target_level = plan.accuracy.level
+    if target_level is None or plan.privacy is not PURE:
         return None
-    bought = sum((levels[view] for view in wanted.views), Fraction(0))
-    return str(bought) if bought < asked else None
+    epsilon = sum((levels[view] for view in plan.views), Fraction(0))
+    return str(epsilon) if epsilon < target_level else None
 
 
-def _part(aggregate: Aggregate, wanted: Plan) -> Part:
+def _part(aggregate: Aggregate, plan: Plan) -> Part:
     """Return the part that measures an aggregate: its own, else one of equal meaning."""
-    own = (part for part in wanted.parts if part.aggregate == aggregate)
-    equal = (part for part in wanted.parts if part.aggregate.means(aggregate))
-    return next(itertools.chain(own, equal))
+    own_parts = (part for part in plan.parts if part.aggregate == aggregate)
+    equal_parts = (part for part in plan.parts if part.aggregate.means(aggregate))
+    return next(itertools.chain(own_parts, equal_parts))
 
 
 def _derived(
     column: Derived,
-    wanted: Plan,
+    plan: Plan,
     estimates: Callable[[Part, int], Estimates],
     look: Callable[[Sequence[Part]], int],
 ) -> Estimates:
     # simultaneous intervals hold together already; with 'each', those of one formula share alpha
-    shares = column.claims if wanted.accuracy.intervals == "each" else 1
-    parts = [_part(leaf, wanted) for leaf in column.leaves]
+    shares = column.claims if plan.accuracy.intervals == "each" else 1
+    parts = [_part(leaf, plan) for leaf in column.leaves]
     leaves = [estimates(part, shares) for part in parts]
 
-    def statistic(one: Statistic) -> Told:
-        if isinstance(one, Quantile):
-            (name,) = column.leaves[one.cells].columns
-            kind = wanted.query.schema[name]
+    def statistic(quantity: Statistic) -> Told:
+        if isinstance(quantity, Quantile):
+            (name,) = column.leaves[quantity.cells].columns
+            kind = plan.query.schema[name]
             if not isinstance(kind, Integer | Real):
                 raise TypeError("a quantile needs a column of numbers")
-            alpha = wanted.alpha(look([parts[one.cells]])) / shares
-            return quantiles(one, leaves[one.cells], kind, alpha)
-        alpha = wanted.alpha(look([parts[one.mean], parts[one.square]])) / shares
-        return variances(one, leaves[one.mean], leaves[one.square], alpha)
+            alpha = plan.alpha(look([parts[quantity.cells]])) / shares
+            return quantiles(quantity, leaves[quantity.cells], kind, alpha)
+        alpha = plan.alpha(look([parts[quantity.mean], parts[quantity.square]])) / shares
+        return variances(quantity, leaves[quantity.mean], leaves[quantity.square], alpha)
 
     return derived(column.alias, column.formula, leaves, statistic)
 
 
 def _estimates(
     part: Part,
-    wanted: Plan,
+    plan: Plan,
     charge: Charge,
     state: Accountant,
     order: Sequence[int],
@@ -177,9 +179,7 @@ def _estimates(
 
     def noise_distribution(view: View | None, centred: bool | None) -> NoiseDistribution | None:
         return (
-            None
-            if view is None
-            else part.distribution(wanted, view, charge.levels[view.id], centred)
+            None if view is None else part.distribution(plan, view, charge.levels[view.id], centred)
         )
 
     middle = reach = 0.0
@@ -194,7 +194,7 @@ def _estimates(
         return counted(
             part.aggregate.alias, value.name if isinstance(value, Column) else None,
             released(part.count, None) or [], noise_distribution(part.count, None), look,
-            wanted.accuracy.alpha(1, look),
+            plan.accuracy.alpha(1, look),
         )  # fmt: skip
     return estimate(
         part.aggregate.alias,
@@ -208,8 +208,8 @@ def _estimates(
         middle=middle,
         reach=reach,
         look=look,
-        alpha=wanted.accuracy.alpha(1, look),
-        each=wanted.alpha(look) / leaves,
+        alpha=plan.accuracy.alpha(1, look),
+        each=plan.alpha(look) / leaves,
     )
 
 
@@ -255,19 +255,19 @@ def widths(
         look = store.accountant.look(analyst, {v.id: levels[v.id] for v in part.views()})
         return margin_of_error(part, wanted, levels, look, size or 1, sharers)
 
-    found: list[Width] = []
+    margins: list[Width] = []
     for output in wanted.query.outputs:
         weights = ((output, 1),) if isinstance(output, Aggregate) else output.weights()
         if not weights:
-            found.append((output.alias, None, None))
+            margins.append((output.alias, None, None))
             continue
-        each = wanted.accuracy.intervals == "each"
-        sharers = output.claims if isinstance(output, Derived) and each else 1
+        separate = wanted.accuracy.intervals == "each"
+        sharers = output.claims if isinstance(output, Derived) and separate else 1
         mean = any(_part(aggregate, wanted).is_mean for aggregate, _ in weights)
         for size in rows if mean else (None,):
-            reach = sum(abs(float(w)) * half(one, size, sharers) for one, w in weights)
-            found.append((output.alias, size, reach))
-    return tuple(found)
+            reach = sum(abs(float(w)) * half(term, size, sharers) for term, w in weights)
+            margins.append((output.alias, size, reach))
+    return tuple(margins)
 
 
 def price(
@@ -282,7 +282,7 @@ def price(
     origin: Origin | None = None,
 ) -> Price:
     """Return the price of a plan: ``cost`` out of ``left``, and the expected margins of error."""
-    bought = _bought(wanted, levels)
+    epsilon = _bought(wanted, levels)
     budget = status(store, analyst)
     return Price(
         sql=sql.strip(),
@@ -291,5 +291,5 @@ def price(
         affordable=not cost.exceeds(left, budget.privacy),
         widths=expected,
         origin=origin,
-        bought=() if bought is None else (bought,),
+        bought=() if epsilon is None else (epsilon,),
     )

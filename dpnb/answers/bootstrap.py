@@ -103,29 +103,29 @@ def bootstrap(answer: Answer, alias: str | None, draws: object, seed: object) ->
     """
     from numpy.random import default_rng
 
-    found = _resampled(answer, alias)
-    if found.plain and found.function is not Function.FORMULA:
+    estimates = _resampled(answer, alias)
+    if estimates.plain and estimates.function is not Function.FORMULA:
         raise RequestError(
-            f"{found.alias!r} combines past answers with different noise, so it cannot be resampled",
+            f"{estimates.alias!r} combines past answers with different noise, so it cannot be resampled",
             "Use its confidence interval, or ask with history=False.",
         )
     count = _whole(draws, "draws", 100, MAX_DRAWS)
     generator = default_rng(_whole(seed, "seed", 0, 2**63))
-    rows = [row for row in answer.rows if found.estimate[row] is not None]
+    rows = [row for row in answer.rows if estimates.estimate[row] is not None]
     ends: dict[int, tuple[float, float]] = {}
     step = max(1, _CELLS // count)
     for start in range(0, len(rows), step):
         chunk = rows[start : start + step]
-        thetas = _thetas(found, chunk, count, generator)
+        thetas = _thetas(estimates, chunk, count, generator)
         for place, row in enumerate(chunk):
-            pair = _percentiles(thetas[:, place], found.estimate[row] or 0.0, answer.confidence)
+            pair = _percentiles(thetas[:, place], estimates.estimate[row] or 0.0, answer.confidence)
             if pair is not None:
                 ends[row] = pair
     return Bootstrap(
-        alias=found.alias,
+        alias=estimates.alias,
         keys=answer.keys,
         groups=tuple(answer.groups[row] for row in answer.rows),
-        estimate=tuple(found.estimate[row] if row in ends else None for row in answer.rows),
+        estimate=tuple(estimates.estimate[row] if row in ends else None for row in answer.rows),
         low=tuple(ends[row][0] if row in ends else None for row in answer.rows),
         high=tuple(ends[row][1] if row in ends else None for row in answer.rows),
         confidence=answer.confidence,
@@ -137,29 +137,29 @@ def bootstrap(answer: Answer, alias: str | None, draws: object, seed: object) ->
 
 def _resampled(answer: Answer, alias: str | None) -> Estimates:
     """Return the result to resample: the named one, else the first formula or AVG."""
-    worth = [
-        found
-        for found in answer.estimates
-        if found.function in (Function.FORMULA, Function.AVG) and not _has_statistics(found)
+    candidates = [
+        output
+        for output in answer.estimates
+        if output.function in (Function.FORMULA, Function.AVG) and not _has_statistics(output)
     ]
-    if alias is not None or not worth:
-        named = answer.estimates_of(alias)
-        if named.function not in (Function.FORMULA, Function.AVG):
+    if alias is not None or not candidates:
+        choice = answer.estimates_of(alias)
+        if choice.function not in (Function.FORMULA, Function.AVG):
             raise RequestError(
-                f"the confidence interval of {named.alias!r} is already exact",
+                f"the confidence interval of {choice.alias!r} is already exact",
                 "Resample an AVG or a formula.",
             )
-        if _has_statistics(named):
+        if _has_statistics(choice):
             raise RequestError(
-                f"{named.alias!r} has a variance or a quantile, which cannot be resampled",
+                f"{choice.alias!r} has a variance or a quantile, which cannot be resampled",
                 "Use its confidence interval.",
             )
-        return named
-    return worth[0]
+        return choice
+    return candidates[0]
 
 
-def _has_statistics(found: Estimates) -> bool:
-    return found.formula is not None and bool(statistics_of(found.formula))
+def _has_statistics(estimates: Estimates) -> bool:
+    return estimates.formula is not None and bool(statistics_of(estimates.formula))
 
 
 def _whole(value: object, name: str, least: int, most: int) -> int:
@@ -173,14 +173,14 @@ def _whole(value: object, name: str, least: int, most: int) -> int:
 
 
 def _thetas(
-    found: Estimates, rows: Sequence[int], count: int, generator: np.random.Generator
+    estimates: Estimates, rows: Sequence[int], count: int, generator: np.random.Generator
 ) -> Draws:
     """Return the result of ``count`` resamples, of shape (count, rows)."""
     import numpy as np
 
-    leaves = found.leaves or (found,)
-    formula: Formula = Leaf(0) if found.formula is None else found.formula
-    drawn: dict[tuple[tuple[float, ...], NoiseDistribution], Draws] = {}
+    leaves = estimates.leaves or (estimates,)
+    formula: Formula = Leaf(0) if estimates.formula is None else estimates.formula
+    resamples: dict[tuple[tuple[float, ...], NoiseDistribution], Draws] = {}
 
     def noisy(
         values: tuple[float, ...] | None, distribution: NoiseDistribution | None
@@ -188,13 +188,13 @@ def _thetas(
         if values is None or distribution is None:
             return None
         # one released vector may serve two leaves; its noise is the same in both
-        if (values, distribution) not in drawn:
+        if (values, distribution) not in resamples:
             sample = generator.normal if distribution.family == "gaussian" else generator.laplace
             centre = np.array([values[row] for row in rows])
-            drawn[values, distribution] = centre + sample(
+            resamples[values, distribution] = centre + sample(
                 0.0, distribution.scale, (count, len(centre))
             )
-        return drawn[values, distribution]
+        return resamples[values, distribution]
 
     with np.errstate(all="ignore"):
         samples = [
@@ -215,10 +215,10 @@ def _leaf(leaf: Estimates, total: Draws | None, count: Draws | None) -> Draws:
     if total is not None and count is not None:
         mean = leaf.middle + np.clip(total / count, -leaf.reach, leaf.reach)
         return np.where(count > 0, mean, np.nan)
-    found = count if total is None else total
-    if found is None:
+    draws = count if total is None else total
+    if draws is None:
         raise TypeError("an aggregate has a released vector")
-    return found
+    return draws
 
 
 def _applied(formula: Formula, leaves: Sequence[Draws]) -> Draws:
@@ -245,12 +245,14 @@ def _percentiles(thetas: Draws, value: float, confidence: float) -> tuple[float,
     """Return the bias-corrected percentiles; None if the formula is often undefined."""
     import numpy as np
 
-    known = thetas[np.isfinite(thetas)]
-    if len(known) < 0.95 * len(thetas):
+    finite_thetas = thetas[np.isfinite(thetas)]
+    if len(finite_thetas) < 0.95 * len(thetas):
         return None
-    below = (np.sum(known < value) + np.sum(known == value) / 2) / len(known)
-    least = 0.5 / len(known)
-    shift = 2 * _NORMAL.inv_cdf(min(max(float(below), least), 1 - least))
+    share_below = (np.sum(finite_thetas < value) + np.sum(finite_thetas == value) / 2) / len(
+        finite_thetas
+    )
+    least = 0.5 / len(finite_thetas)
+    shift = 2 * _NORMAL.inv_cdf(min(max(float(share_below), least), 1 - least))
     levels = [_NORMAL.cdf(shift + _NORMAL.inv_cdf((1 + sign * confidence) / 2)) for sign in (-1, 1)]
-    low, high = np.quantile(known, levels)
+    low, high = np.quantile(finite_thetas, levels)
     return float(low), float(high)

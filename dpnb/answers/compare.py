@@ -42,15 +42,15 @@ def find_group(answer: Answer, name: object) -> int:
     RequestError
         When no declared group has that name.
     """
-    wanted = tuple(map(str, name if isinstance(name, tuple) else (name,)))
+    target = tuple(map(str, name if isinstance(name, tuple) else (name,)))
     for index, group in enumerate(answer.groups):
         # without group columns the one group is () or, as shown, "all rows"
-        if wanted in (tuple(map(str, group)), group or (label(group),)):
+        if target in (tuple(map(str, group)), group or (label(group),)):
             return index
     labels = [label(group) for group in answer.groups]
     raise RequestError(
         f"this answer has no group {shown_label(name)}",
-        nearest(label(wanted), labels, quote=True),
+        nearest(label(target), labels, quote=True),
     )
 
 
@@ -70,42 +70,42 @@ def compare(
         raise RequestError(
             f"aggregate must be an alias, got {given(aggregate)}", "Give the alias of an aggregate."
         )
-    asked = _comparison(answer, left, right, constant)
-    if asked is None:
+    comparison = _comparison(answer, left, right, constant)
+    if comparison is None:
         weights = _resolved(answer, [*_side(left, 1), *([] if right is None else _side(right, -1))])
-        bound = exact(constant, "constant")
-        if len(weights) == 1 and not bound:
+        threshold = exact(constant, "constant")
+        if len(weights) == 1 and not threshold:
             raise RequestError(
                 "a comparison needs two groups, or one group and a constant",
                 "Name a second group, or give constant=10.",
             )
     else:
-        weights = _resolved(answer, list(asked.weights))
-        bound = exact(asked.constant, "constant")
-        if asked.aggregate is not None and aggregate not in (None, asked.aggregate):
+        weights = _resolved(answer, list(comparison.weights))
+        threshold = exact(comparison.constant, "constant")
+        if comparison.aggregate is not None and aggregate not in (None, comparison.aggregate):
             raise RequestError(
-                f"the comparison is of {given(asked.aggregate)}, but aggregate is {given(aggregate)}",
+                f"the comparison is of {given(comparison.aggregate)}, but aggregate is {given(aggregate)}",
                 "Name only one of them.",
             )
-        aggregate = asked.aggregate or aggregate
+        aggregate = comparison.aggregate or aggregate
     estimates = answer.estimates_of(aggregate)
     _check_mode(answer, estimates, mode)
-    low, high = difference(answer, estimates, weights, bound, planned=planned, mode=mode)
+    low, high = difference(answer, estimates, weights, threshold, planned=planned, mode=mode)
     wider = difference(
-        answer, estimates, weights, bound, planned=planned, mode=mode, share=JOINT_SHARE
+        answer, estimates, weights, threshold, planned=planned, mode=mode, share=JOINT_SHARE
     )
     smallest, largest = rows_between(answer, estimates, weights, planned=planned or mode == "paper")
     rows, enough = fewest_rows(answer, estimates, weights)
-    names = _sides(answer, weights, bound)
+    names = _sides(answer, weights, threshold)
     question = Question(
         groups=tuple(answer.groups[i] for i in weights),
         weights=tuple(map(float, weights.values())),
-        constant=float(bound),
+        constant=float(threshold),
         left=names[0],
         right=names[1],
         aggregate=estimates.alias,
         function=estimates.function,
-        estimate=released_difference(estimates, weights, bound),
+        estimate=released_difference(estimates, weights, threshold),
         low=low,
         high=high,
         valid=low > 0,
@@ -126,7 +126,7 @@ def compare(
         version=answer.version,
         ledger=answer.ledger,
         request=answer.request,
-        index=[found.alias for found in answer.estimates].index(estimates.alias),
+        index=[output.alias for output in answer.estimates].index(estimates.alias),
     )
     return replace(question, sentence=sentence_of(question))
 
@@ -134,13 +134,13 @@ def compare(
 def _comparison(answer: Answer, left: object, right: object, constant: object) -> Comparison | None:
     """Return ``left`` as a comparison if it is one; a group of that name takes precedence."""
     if isinstance(left, Comparison):
-        asked = left
+        comparison = left
     elif right is None and isinstance(left, str):
         try:
             find_group(answer, left)
         except RequestError:
             try:
-                asked = read(left)
+                comparison = read(left)
             except RequestError:
                 if _BETWEEN.search(left):
                     raise
@@ -153,7 +153,7 @@ def _comparison(answer: Answer, left: object, right: object, constant: object) -
         raise RequestError(
             "a comparison written as text already has both sides", "Write it as 'a' > 'b' + 100."
         )
-    return asked
+    return comparison
 
 
 def _side(side: object, sign: int) -> list[tuple[object, Fraction]]:
@@ -162,15 +162,15 @@ def _side(side: object, sign: int) -> list[tuple[object, Fraction]]:
     return [(side, Fraction(sign))]
 
 
-def _resolved(answer: Answer, named: list[tuple[Any, Fraction]]) -> dict[int, Fraction]:
+def _resolved(answer: Answer, terms: list[tuple[Any, Fraction]]) -> dict[int, Fraction]:
     """Return weights by group index, those above 0 first; refuse what cannot be compared."""
-    if len(named) > MAX_GROUPS:
+    if len(terms) > MAX_GROUPS:
         raise RequestError(
-            f"a comparison can have at most {MAX_GROUPS} groups, got {len(named):,}",
+            f"a comparison can have at most {MAX_GROUPS} groups, got {len(terms):,}",
             "Group by fewer columns, or by bins.",
         )
     weights: dict[int, Fraction] = {}
-    for name, weight in named:
+    for name, weight in terms:
         index = find_group(answer, name)
         if index in weights:
             raise RequestError(
@@ -178,10 +178,12 @@ def _resolved(answer: Answer, named: list[tuple[Any, Fraction]]) -> dict[int, Fr
                 "Name each group once, with its total weight.",
             )
         weights[index] = exact(weight, "weight")
-    found = sorted(((i, w) for i, w in weights.items() if w), key=lambda pair: pair[1] < 0)
-    if not found:
+    nonzero_weights = sorted(
+        ((i, w) for i, w in weights.items() if w), key=lambda pair: pair[1] < 0
+    )
+    if not nonzero_weights:
         raise RequestError("all weights are 0", "Give at least one group a weight other than 0.")
-    return dict(found)
+    return dict(nonzero_weights)
 
 
 def _check_mode(answer: Answer, estimates: Estimates, mode: object) -> None:
@@ -208,8 +210,8 @@ def _check_mode(answer: Answer, estimates: Estimates, mode: object) -> None:
 
 def _sides(answer: Answer, weights: Mapping[int, Fraction], constant: Fraction) -> tuple[str, str]:
     """Return the two sides as shown; in sums, names that could be misread are quoted."""
-    named = [(answer.groups[i], weight) for i, weight in weights.items()]
-    plain = not constant and len(named) <= 2 and all(abs(weight) == 1 for _, weight in named)
+    terms = [(answer.groups[i], weight) for i, weight in weights.items()]
+    plain = not constant and len(terms) <= 2 and all(abs(weight) == 1 for _, weight in terms)
 
     def shown(group: Group) -> str:
         name = label(group)
@@ -217,7 +219,7 @@ def _sides(answer: Answer, weights: Mapping[int, Fraction], constant: Fraction) 
             return name
         return f"({name})" if len(group) > 1 else f"'{name}'"
 
-    return sides(named, constant, shown, " ")
+    return sides(terms, constant, shown, " ")
 
 
 def question_alpha(answer: Answer, estimates: Estimates, *, planned: bool) -> float:
@@ -226,7 +228,7 @@ def question_alpha(answer: Answer, estimates: Estimates, *, planned: bool) -> fl
     A question made up after seeing the answers may also have picked its aggregate. Formulas do not
     count: questions about them use the answer's intervals, which have a guarantee of their own.
     """
-    aggregates = sum(found.function is not Function.FORMULA for found in answer.estimates)
+    aggregates = sum(output.function is not Function.FORMULA for output in answer.estimates)
     return estimates.alpha if planned else estimates.alpha / aggregates
 
 
@@ -260,8 +262,8 @@ def difference(
     """
     shares = list(weights.values())
     if estimates.plain:
-        shown = [(estimates.low[i], estimates.high[i]) for i in weights]
-        return combine(shown, shares, -constant)
+        intervals = [(estimates.low[i], estimates.high[i]) for i in weights]
+        return combine(intervals, shares, -constant)
     planned = planned or mode == "paper"
     alpha = share * question_alpha(answer, estimates, planned=planned)
     groups = len(answer.groups)
@@ -271,7 +273,7 @@ def difference(
     )
     if estimates.total is not None and estimates.count is not None:
         assert total_distribution is not None and count_distribution is not None  # noqa: S101, PT018
-        each = alpha / (len(weights) if planned else groups)
+        group_alpha = alpha / (len(weights) if planned else groups)
         if mode == "paper":
             ends = [
                 mean_in_box(
@@ -279,12 +281,12 @@ def difference(
                     estimates.count[i],
                     total_distribution,
                     count_distribution,
-                    each,
+                    group_alpha,
                 )
                 for i in weights
             ]
         else:
-            ends = _means(estimates, weights, each)
+            ends = _means(estimates, weights, group_alpha)
         # released sums are centred, so their middle returns here; in contrasts it cancels exactly
         return combine(ends, shares, Fraction(estimates.middle) * sum(shares) - constant)
     values = estimates.count if estimates.total is None else estimates.total
@@ -295,19 +297,19 @@ def difference(
     return centre - half, centre + half
 
 
-def _means(found: Estimates, rows: Iterable[int], alpha: float) -> list[Pair]:
+def _means(estimates: Estimates, rows: Iterable[int], alpha: float) -> list[Pair]:
     """Return intervals of each group's AVG, around the middle, that fail with ``alpha`` each."""
     total, count, total_distribution, count_distribution = (
-        found.total,
-        found.count,
-        found.total_distribution,
-        found.count_distribution,
+        estimates.total,
+        estimates.count,
+        estimates.total_distribution,
+        estimates.count_distribution,
     )
     assert total is not None and count is not None  # noqa: S101, PT018
     assert total_distribution is not None and count_distribution is not None  # noqa: S101, PT018
     return [
         mean_around_zero(
-            total[row], count[row], total_distribution, count_distribution, found.reach, alpha
+            total[row], count[row], total_distribution, count_distribution, estimates.reach, alpha
         )
         for row in rows
     ]
@@ -361,10 +363,10 @@ def released_difference(
             return None
         terms.append(float(weight) * value)
     try:
-        found = math.fsum(terms)
+        total = math.fsum(terms)
     except (OverflowError, ValueError):
         return None
-    return found if math.isfinite(found) else None
+    return total if math.isfinite(total) else None
 
 
 def fewest_rows(

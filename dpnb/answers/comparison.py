@@ -69,23 +69,23 @@ def exact(value: object, name: str) -> Fraction:
     >>> exact(0.1, "weight"), exact("1e-2", "weight")
     (Fraction(1, 10), Fraction(1, 100))
     """
-    found = None
+    number = None
     if isinstance(value, bool):
         pass  # a truth value is not a number here
     elif isinstance(value, Rational):
-        found = Fraction(int(value.numerator), int(value.denominator))
+        number = Fraction(int(value.numerator), int(value.denominator))
     elif isinstance(value, (str, Real, Decimal)) and _DECIMAL.fullmatch(str(value)):
-        found = Fraction(str(value).strip())
-    if found is None:
+        number = Fraction(str(value).strip())
+    if number is None:
         raise RequestError(
             f"the {name} must be a finite number, got {given(value)}", "Give a number, such as 0.5."
         )
-    if abs(found) > MAX_SIZE or found.denominator > 10**MAX_DIGITS:
+    if abs(number) > MAX_SIZE or number.denominator > 10**MAX_DIGITS:
         raise RequestError(
             f"the {name} is too large, or has too many digits",
             f"Use numbers up to {MAX_SIZE:,} with at most {MAX_DIGITS} decimals.",
         )
-    return found
+    return number
 
 
 def number_text(value: Fraction) -> str:
@@ -105,8 +105,8 @@ def number_text(value: Fraction) -> str:
         return str(value)
     places = max(twos, fives)
     digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
-    whole, rest = digits[: len(digits) - places], digits[len(digits) - places :]
-    return f"{'-' if value < 0 else ''}{whole}{'.' if rest else ''}{rest}"
+    integer_part, decimals = digits[: len(digits) - places], digits[len(digits) - places :]
+    return f"{'-' if value < 0 else ''}{integer_part}{'.' if decimals else ''}{decimals}"
 
 
 def sides(

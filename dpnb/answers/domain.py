@@ -50,8 +50,8 @@ class Piece:
 def columns_of(view: View) -> frozenset[str]:
     """Return the columns that a domain needs to hold a view."""
     value = view.measure.value
-    used = frozenset() if value is None else value.columns
-    return used | view.where.columns | frozenset(view.keys)
+    value_columns = frozenset() if value is None else value.columns
+    return value_columns | view.where.columns | frozenset(view.keys)
 
 
 def moment_of(view: View) -> Moment:
@@ -129,8 +129,8 @@ class Domain:
             outside = outside | (along < 0)
         if isinstance(view.measure, Count) and view.measure.value is not None:
             outside = outside | ~self._value(view.measure.value)[2]
-        found = np.where(outside, -1, number)
-        return np.ascontiguousarray(np.broadcast_to(found, self.shape)).ravel()
+        groups = np.where(outside, -1, number)
+        return np.ascontiguousarray(np.broadcast_to(groups, self.shape)).ravel()
 
     def rows(self, view: View) -> tuple[Ints, Ints, Values]:
         """Return a view's vector as matrix rows over the bins: row number, bin, coefficient.
@@ -156,22 +156,22 @@ class Domain:
         import numpy as np
 
         values, known, present = (
-            np.broadcast_to(found, self.shape).ravel()[cells]
-            for found in self._value(measure.value)
+            np.broadcast_to(array, self.shape).ravel()[cells]
+            for array in self._value(measure.value)
         )
-        rows, cells, values, known = (found[present] for found in (rows, cells, values, known))
+        rows, cells, values, known = (array[present] for array in (rows, cells, values, known))
         known = known & (not measure.rounded)
         # a moment measures values from the middle of their bounds, in units of the distance to a
         # bound: it never exceeds the count, however wide the bounds are or however far from 0
         middle = measure.step * (measure.least + measure.greatest) / 2
         half = measure.step * (measure.greatest - measure.least) / 2
-        counted = np.where(known, values - float(measure.shift), float(middle))
-        some, unknown = counted != 0, ~known & (half != 0)
+        coefficients = np.where(known, values - float(measure.shift), float(middle))
+        nonzero, unknown = coefficients != 0, ~known & (half != 0)
         start = self.grid * self.moments.index(moment_of(view))
         return (
-            np.concatenate([rows[some], rows[unknown]]),
-            np.concatenate([cells[some], start + cells[unknown]]),
-            np.concatenate([counted[some], np.full(int(unknown.sum()), float(half))]),
+            np.concatenate([rows[nonzero], rows[unknown]]),
+            np.concatenate([cells[nonzero], start + cells[unknown]]),
+            np.concatenate([coefficients[nonzero], np.full(int(unknown.sum()), float(half))]),
         )
 
     def condition(self, cells: Ints) -> str | None:
@@ -210,17 +210,17 @@ class Domain:
         if isinstance(where, Within):
             piece = self.pieces[self._place[where.column]]
             lows = np.array([low for low, _ in piece.cells])
-            found = np.zeros(len(lows), dtype=bool)
+            mask = np.zeros(len(lows), dtype=bool)
             for low, high in where.intervals:
-                found |= (lows >= low) & (lows <= high)
+                mask |= (lows >= low) & (lows <= high)
             if piece.missing:
-                found = np.append(found, where.null)
-            return self._along(found, where.column)
+                mask = np.append(mask, where.null)
+            return self._along(mask, where.column)
         conjunction = isinstance(where, And)
         result: Bools = np.full([1] * len(self.shape), conjunction)
         for part in where.parts:
-            one = self._mask(part)
-            result = result & one if conjunction else result | one
+            part_mask = self._mask(part)
+            result = result & part_mask if conjunction else result | part_mask
         return result
 
     def _value(self, value: Value) -> tuple[Values, Bools, Bools]:
@@ -236,11 +236,11 @@ class Domain:
             gap = [False] * piece.missing
             single = np.array([low == high for low, high in piece.cells] + gap)
             lows = np.array([float(low) for low, _ in piece.cells] + [0.0] * piece.missing)
-            there = np.array([True] * len(piece.cells) + gap)
+            present = np.array([True] * len(piece.cells) + gap)
             return (
                 self._along(lows, value.name),
                 self._along(single, value.name),
-                self._along(there, value.name),
+                self._along(present, value.name),
             )
         if isinstance(value, Arithmetic):
             return self._arithmetic(value)
@@ -249,33 +249,33 @@ class Domain:
     def _arithmetic(self, value: Arithmetic) -> tuple[Values, Bools, Bools]:
         import numpy as np
 
-        (a, known_a, there_a), (b, known_b, there_b) = (
+        (a, known_a, present_a), (b, known_b, present_b) = (
             self._value(value.left), self._value(value.right),
         )  # fmt: skip
         if value.operator == "/":
             # a divisor is a number other than 0
-            found = a / b
+            values = a / b
         else:
             work = {"+": np.add, "-": np.subtract, "*": np.multiply}[value.operator]
-            found = work(a, b)
-        return found, known_a & known_b, there_a & there_b
+            values = work(a, b)
+        return values, known_a & known_b, present_a & present_b
 
     def _case(self, value: Case) -> tuple[Values, Bools, Bools]:
         import numpy as np
 
         unit = [1] * len(self.shape)
         no = np.zeros(unit, dtype=bool)
-        found, known, there = np.zeros(unit), no, no
+        values, known, present = np.zeros(unit), no, no
         if value.default is not None:
-            found, known, there = self._value(value.default)
+            values, known, present = self._value(value.default)
         for condition, result in reversed(value.branches):
             test = self._mask(condition)
-            one = (np.zeros(unit), no, no) if result is None else self._value(result)
-            found, known, there = (
+            branch = (np.zeros(unit), no, no) if result is None else self._value(result)
+            values, known, present = (
                 np.where(test, new, old)
-                for new, old in zip(one, (found, known, there), strict=True)
+                for new, old in zip(branch, (values, known, present), strict=True)
             )
-        return found, known, there
+        return values, known, present
 
 
 def _pieces(schema: Schema, views: Sequence[View]) -> tuple[Piece, ...]:

@@ -51,10 +51,10 @@ def measured(
         return _mean(joint, options, width, place, reach)
     distribution, estimate = joint.distribution(place[0]), float(joint.estimates[place[0]])
     if options.prior is not None:
-        found, (low, high) = _updated(
+        new_estimate, (low, high) = _updated(
             options, estimate + part.offset, distribution, alpha, whole=part.function.is_count
         )
-        return found - part.offset, (low - part.offset, high - part.offset)
+        return new_estimate - part.offset, (low - part.offset, high - part.offset)
     half = width(distribution)
     if part.function.is_count:
         return estimate, count_interval(estimate, half)
@@ -75,14 +75,14 @@ def _margin_of_error(
                 "method='mc' cannot find intervals with such a high confidence",
                 "Use method='blue'.",
             )
-        simulated: float = bayes.monte_carlo_margin_of_error(distribution, alpha, SIMULATED, 0)
-        return simulated
+        simulated_half: float = bayes.monte_carlo_margin_of_error(distribution, alpha, SIMULATED, 0)
+        return simulated_half
     if distribution.variance:
         raise RequestError("method='pc' needs Laplace noise", "Use method='blue'.")
     if not distribution.scales:
         return distribution.margin
-    convolved: float = bayes.grid(distribution.scales).margin_of_error(alpha)
-    return convolved + distribution.margin
+    convolved_half: float = bayes.grid(distribution.scales).margin_of_error(alpha)
+    return convolved_half + distribution.margin
 
 
 def _mean(
@@ -100,9 +100,9 @@ def _updated(
     from dpnb.estimation.prior import AtMost, NonNegative, read_prior, update
 
     prior = read_prior(options.prior)
-    found = update(prior, estimate, distribution, integer=whole)
-    shown = estimate if isinstance(prior, (NonNegative, AtMost)) else found.mean
-    return shown, found.interval(alpha)
+    posterior = update(prior, estimate, distribution, integer=whole)
+    new_estimate = estimate if isinstance(prior, (NonNegative, AtMost)) else posterior.mean
+    return new_estimate, posterior.interval(alpha)
 
 
 def _guaranteed(
@@ -121,10 +121,10 @@ def _guaranteed(
         )
     from dpnb.estimation.bounds import guaranteed
 
-    counted = len(evidence.domain.moments) == 1
+    counts_only = len(evidence.domain.moments) == 1
     confidence = 0.95 if options.confidence is None else options.confidence
     alpha = evidence.any_share(1 - confidence)
-    ((low, high),) = guaranteed(evidence.history, rows, alpha, nonnegative=counted)
+    ((low, high),) = guaranteed(evidence.history, rows, alpha, nonnegative=counts_only)
     estimate = float(joint.estimates[place[0]]) if place else None
     return estimate, (max(0.0, low) if part.function.is_count else low, high)
 
@@ -137,18 +137,18 @@ def asked(
     If a confidence is given, its intervals stay. If only a target margin of error or an interval is
     given, it replaces them, and its confidence is computed; for several values by the union bound.
     """
-    found = list(inferred)
+    aggregates = list(inferred)
     if options.confidence is not None:
         met = None
         if options.error is not None:
             widths = [
-                _width_of(one, group, joint, options, intervals)
-                for one in found
-                for group in range(len(one.low))
+                _width_of(aggregate, group, joint, options, intervals)
+                for aggregate in aggregates
+                for group in range(len(aggregate.low))
             ]
             met = max(widths) <= options.error * (1 + 1e-9)
-        return options.confidence, met, found
-    if any(one.function.is_mean for one in found):
+        return options.confidence, met, aggregates
+    if any(aggregate.function.is_mean for aggregate in aggregates):
         raise RequestError(
             "the confidence of a given error or interval can be found for counts and sums only",
             "Give a confidence for an AVG.",
@@ -158,38 +158,43 @@ def asked(
             f"between works for one value, and this statement has {intervals:,}",
             "Use .between(low, high, group) of the inference.",
         )
-    missed = []
-    for i, one in enumerate(found):
+    risks = []
+    for i, aggregate in enumerate(aggregates):
         ends = []
-        for group, place in enumerate(one.places):
-            misses, pair = _missed(one, group, place, joint, options)
-            missed.append(misses * int(options.chosen))
+        for group, place in enumerate(aggregate.places):
+            risk, pair = _missed(aggregate, group, place, joint, options)
+            risks.append(risk * int(options.chosen))
             ends.append(pair)
-        found[i] = replace(
-            one, low=tuple(low for low, _ in ends), high=tuple(high for _, high in ends)
+        aggregates[i] = replace(
+            aggregate, low=tuple(low for low, _ in ends), high=tuple(high for _, high in ends)
         )
-    total = max(missed) if options.each else math.fsum(missed)
-    return max(0.0, 1 - total), None, found
+    total = max(risks) if options.each else math.fsum(risks)
+    return max(0.0, 1 - total), None, aggregates
 
 
-def _width_of(one: Inferred, group: int, joint: Joint, options: Options, intervals: int) -> float:
+def _width_of(
+    aggregate: Inferred, group: int, joint: Joint, options: Options, intervals: int
+) -> float:
     """Return an interval's margin of error: if the distribution alone decides, before it is cut."""
-    place = one.places[group]
+    place = aggregate.places[group]
     plain = options.method == "blue" and options.prior is None and options.chosen != "any"
     if plain and len(place) == 1:
         return joint.margin_of_error(place[0], options.alpha(intervals))
-    return one.margin_of_error(group)
+    return aggregate.margin_of_error(group)
 
 
 def _missed(
-    one: Inferred, group: int, place: tuple[int, ...], joint: Joint, options: Options
+    aggregate: Inferred, group: int, place: tuple[int, ...], joint: Joint, options: Options
 ) -> tuple[float, Pair]:
     """Return the probability that a given interval misses the true value, and its ends."""
-    estimate = one.estimate[group]
+    estimate = aggregate.estimate[group]
     if not place or estimate is None:
         return 1.0, _NOWHERE
     if options.between is not None:
         low, high = options.between
-        return 1 - joint.between(place[0], low - one.middle, high - one.middle), (low, high)
+        return 1 - joint.between(place[0], low - aggregate.middle, high - aggregate.middle), (
+            low,
+            high,
+        )
     error = options.error or 0.0
     return 1 - joint.confidence(place[0], error), (estimate - error, estimate + error)

@@ -100,22 +100,22 @@ class Evidence:
     ) -> None:
         self._asked = list(wanted)
         self._held = list(held)
-        ranked = _ranked(_linked(held, wanted), wanted)
-        count = self._most(ranked, bounds, room)
-        self.left_out = tuple(ranked[count:])
+        releases = _ranked(_linked(held, wanted), wanted)
+        count = self._most(releases, bounds, room)
+        self.left_out = tuple(releases[count:])
         self._remember()
 
-    def _most(self, ranked: Sequence[Held], bounds: bool, room: Room) -> int:
+    def _most(self, releases: Sequence[Held], bounds: bool, room: Room) -> int:
         """Return how many of the first releases fit, and write them as rows over atoms."""
 
         def fit(count: int) -> bool:
-            some = ranked[:count]
-            self._chosen = some if bounds else summed_out(some, self._asked)
+            subset = releases[:count]
+            self._chosen = subset if bounds else summed_out(subset, self._asked)
             return self._fits(room)
 
-        if fit(len(ranked)):
-            return len(ranked)
-        low, high = 0, len(ranked)
+        if fit(len(releases)):
+            return len(releases)
+        low, high = 0, len(releases)
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if fit(middle) else (low, middle)
@@ -125,14 +125,14 @@ class Evidence:
 
     def _fits(self, room: Room) -> bool:
         """Return whether the chosen releases fit; if so, they are rows over atoms afterwards."""
-        views = [*(one.view for one in self._chosen), *self._asked]
+        views = [*(release.view for release in self._chosen), *self._asked]
         self.domain = Domain(views)
         if self.domain.size > room.cells:
             return False
         self._split(views)
         rows, atoms = self._connect()
-        beside = sum(rows) - max(rows, default=0)
-        return sum(rows) <= room.rows and beside * beside * atoms <= room.work
+        other_rows = sum(rows) - max(rows, default=0)
+        return sum(rows) <= room.rows and other_rows * other_rows * atoms <= room.work
 
     def _split(self, views: Sequence[View]) -> None:
         """Find the atoms, and write every view's rows over them."""
@@ -157,8 +157,8 @@ class Evidence:
         place[labels[::-1]] = np.arange(domain.size)[::-1]
         self._rows: dict[str, tuple[Ints, Ints, Values]] = {}
         for name, (rows, cells, values) in triplets.items():
-            one = place[labels[cells]] == cells
-            self._rows[name] = rows[one], labels[cells[one]], values[one]
+            mask = place[labels[cells]] == cells
+            self._rows[name] = rows[mask], labels[cells[mask]], values[mask]
 
     def _connect(self) -> tuple[list[int], int]:
         """Find what is connected with the wanted rows; count its rows by release, and its atoms."""
@@ -169,19 +169,21 @@ class Evidence:
         start, pairs = self._atoms, []
         offsets = {}
         starts = []
-        for one in self._chosen:
-            rows, atoms, _ = self._rows[one.view.id]
-            offsets[one.name] = start
+        for release in self._chosen:
+            rows, atoms, _ = self._rows[release.view.id]
+            offsets[release.name] = start
             starts.append(start)
             pairs.append(np.stack([rows + start, atoms]))
-            start += len(one.values) if one.values is not None else _length(one.view)
-        wanted = [self._rows[view.id][1] for view in self._asked]
-        touched = np.unique(np.concatenate(wanted)) if wanted else np.zeros(0, dtype=np.int64)
+            start += len(release.values) if release.values is not None else _length(release.view)
+        atom_lists = [self._rows[view.id][1] for view in self._asked]
+        wanted_atoms = (
+            np.unique(np.concatenate(atom_lists)) if atom_lists else np.zeros(0, dtype=np.int64)
+        )
         links = np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0), dtype=np.int64)
         graph = coo_matrix((np.ones(links.shape[1]), (links[0], links[1])), shape=(start, start))
         component = connected_components(graph, directed=False)[1]
         relevant = np.zeros(int(component.max()) + 1, dtype=bool)
-        relevant[component[touched]] = True
+        relevant[component[wanted_atoms]] = True
         self._relevant = relevant[component]
         inside = np.flatnonzero(self._relevant[: self._atoms])
         self._number = np.full(self._atoms, -1, dtype=np.int64)
@@ -194,19 +196,19 @@ class Evidence:
     def _remember(self) -> None:
         """Build the history of the releases that are connected with the wanted rows."""
         self.history = History(max(1, int(self._number.max()) + 1))
-        used: list[Held] = []
-        made: list[Row] = []
-        for one in self._chosen:
-            rows, atoms, values = self._rows[one.view.id]
-            keep = self._relevant[rows + self._offsets[one.name]]
-            new = self._made(one, rows[keep], self._number[atoms[keep]], values[keep])
-            if new:
-                made += new
-                used.append(one)
-        self.history.extend(made)
-        self.used = tuple(used)
+        releases: list[Held] = []
+        history_rows: list[Row] = []
+        for release in self._chosen:
+            rows, atoms, values = self._rows[release.view.id]
+            mask = self._relevant[rows + self._offsets[release.name]]
+            release_rows = self._made(release, rows[mask], self._number[atoms[mask]], values[mask])
+            if release_rows:
+                history_rows += release_rows
+                releases.append(release)
+        self.history.extend(history_rows)
+        self.used = tuple(releases)
 
-    def _made(self, one: Held, rows: Ints, atoms: Ints, values: Values) -> list[Row]:
+    def _made(self, release: Held, rows: Ints, atoms: Ints, values: Values) -> list[Row]:
         import numpy as np
 
         if not len(rows):
@@ -221,13 +223,13 @@ class Evidence:
         )
         return [
             Row(
-                name=f"{one.name}/{number}",
+                name=f"{release.name}/{number}",
                 index=index,
                 value=value,
-                answer=float("nan") if one.values is None else one.values[number],
-                distribution=one.distribution,
-                granularity=float(one.view.granularity),
-                planned=one.planned,
+                answer=float("nan") if release.values is None else release.values[number],
+                distribution=release.distribution,
+                granularity=float(release.view.granularity),
+                planned=release.planned,
             )
             for number, index, value in parts
             if len(index)
@@ -236,12 +238,12 @@ class Evidence:
     @cached_property
     def sources(self) -> dict[str, tuple[Held, int]]:
         """The release of each row of the history, and its place in the vector, by row name."""
-        by_name = {one.name: one for one in self.used}
-        found = {}
+        by_name = {release.name: release for release in self.used}
+        row_sources = {}
         for row in self.history.rows:
             name, _, number = row.name.rpartition("/")
-            found[row.name] = by_name[name], int(number)
-        return found
+            row_sources[row.name] = by_name[name], int(number)
+        return row_sources
 
     @cached_property
     def values_held(self) -> Mapping[str, int]:
@@ -250,10 +252,10 @@ class Evidence:
         Someone who picks a question by looking may have looked at any of them, including those that
         do not bear on it.
         """
-        found: Counter[str] = Counter()
-        for one in self._held:
-            found[one.distribution.family] += _length(one.view)
-        return found
+        counts: Counter[str] = Counter()
+        for release in self._held:
+            counts[release.distribution.family] += _length(release.view)
+        return counts
 
     def any_share(self, alpha: float) -> float:
         """Return the share of ``alpha`` for the values in use, out of all released values."""
@@ -283,7 +285,7 @@ class Evidence:
         """Return the rows of a weighted sum of wanted views with the same groups."""
         import numpy as np
 
-        made: list[tuple[Ints, Values]] = []
+        sums: list[tuple[Ints, Values]] = []
         for rows in zip(*(self.wanted(view) for view, _ in parts), strict=True):
             index = np.concatenate([atoms for atoms, _ in rows])
             value = np.concatenate(
@@ -291,16 +293,16 @@ class Evidence:
             )
             atoms, inverse = np.unique(index, return_inverse=True)
             summed = np.bincount(inverse, weights=value, minlength=len(atoms))
-            made.append((atoms.astype(np.int64), summed.astype(np.float64)))
-        return made
+            sums.append((atoms.astype(np.int64), summed.astype(np.float64)))
+        return sums
 
     def box(self, atoms: Any) -> str | None:
         """Return the condition that describes some atoms of the history; None if there is none."""
         import numpy as np
 
-        chosen = np.zeros(self._atoms + 1, dtype=bool)
-        chosen[np.flatnonzero(np.isin(self._number, np.asarray(atoms)))] = True
-        return self.domain.condition(np.flatnonzero(chosen[self._labels]))
+        mask = np.zeros(self._atoms + 1, dtype=bool)
+        mask[np.flatnonzero(np.isin(self._number, np.asarray(atoms)))] = True
+        return self.domain.condition(np.flatnonzero(mask[self._labels]))
 
     def told(self, rows: Sequence[tuple[Ints, Values]]) -> list[bool]:
         """Return which rows past answers determine."""
@@ -308,10 +310,14 @@ class Evidence:
 
     def variances(self, rows: Sequence[tuple[Ints, Values]]) -> list[float]:
         """Return the variance of each row's estimate; infinite if there is none."""
-        told = self.told(rows)
-        inside = [row for row, known in zip(rows, told, strict=True) if known]
-        found = iter(self.history.space.solve_many(inside).variances.tolist() if inside else [])
-        return [next(found) if known else math.inf for known in told]
+        determined = self.told(rows)
+        estimable_rows = [row for row, estimable in zip(rows, determined, strict=True) if estimable]
+        row_variances = iter(
+            self.history.space.solve_many(estimable_rows).variances.tolist()
+            if estimable_rows
+            else []
+        )
+        return [next(row_variances) if estimable else math.inf for estimable in determined]
 
 
 def _length(view: View) -> int:
@@ -339,44 +345,44 @@ def _renumbered(labels: Ints) -> Ints:
     import numpy as np
 
     if int(labels.max()) < 8 * len(labels) + 1_000:
-        seen = np.zeros(int(labels.max()) + 1, dtype=bool)
-        seen[labels] = True
-        numbers: Ints = np.cumsum(seen)[labels] - 1
+        present = np.zeros(int(labels.max()) + 1, dtype=bool)
+        present[labels] = True
+        numbers: Ints = np.cumsum(present)[labels] - 1
         return numbers
-    found: Ints = np.unique(labels, return_inverse=True)[1]
-    return found
+    indices: Ints = np.unique(labels, return_inverse=True)[1]
+    return indices
 
 
-def _linked(held: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
+def _linked(releases: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
     """Return the releases whose regions overlap the wanted views, directly or through others."""
     moments = {moment_of(view) for view in wanted} | {None}
-    rest = [one for one in held if moment_of(one.view) in moments]
-    found: list[Held] = []
-    reached = list(wanted)
-    while reached:
-        view = reached.pop()
+    rest = [release for release in releases if moment_of(release.view) in moments]
+    linked_releases: list[Held] = []
+    frontier = list(wanted)
+    while frontier:
+        view = frontier.pop()
         near: list[Held] = []
         far: list[Held] = []
-        for one in rest:
-            (near if _overlap(one.view, view) else far).append(one)
+        for release in rest:
+            (near if _overlap(release.view, view) else far).append(release)
         rest = far
-        found += near
-        reached += [one.view for one in near]
-    return found
+        linked_releases += near
+        frontier += [release.view for release in near]
+    return linked_releases
 
 
-def _overlap(one: View, other: View) -> bool:
-    if not one.where.columns & other.where.columns:
+def _overlap(view: View, other: View) -> bool:
+    if not view.where.columns & other.where.columns:
         return True
-    return simplify(And((one.where, other.where)), one.schema) != NONE
+    return simplify(And((view.where, other.where)), view.schema) != NONE
 
 
-def _ranked(linked: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
+def _ranked(releases: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
     """Sort releases by the number of columns they need beside the wanted ones, size, and noise."""
-    own: frozenset[str] = frozenset().union(*(columns_of(view) for view in wanted))
+    wanted_columns: frozenset[str] = frozenset().union(*(columns_of(view) for view in wanted))
 
-    def rank(one: Held) -> tuple[float, ...]:
-        more = len(columns_of(one.view) - own)
-        return more, _length(one.view), one.distribution.scale
+    def rank(release: Held) -> tuple[float, ...]:
+        extra = len(columns_of(release.view) - wanted_columns)
+        return extra, _length(release.view), release.distribution.scale
 
-    return sorted(linked, key=rank)
+    return sorted(releases, key=rank)

@@ -72,7 +72,7 @@ def parts_of(query: Query, version: int) -> list[Part]:
     RequestError
         For a computed column that is not a weighted sum of counts and sums.
     """
-    found = []
+    output_parts = []
     if any(aggregate.function is Function.UNITS for aggregate in query.measured):
         raise RequestError(
             "a count of different ids cannot be inferred from other answers",
@@ -80,12 +80,12 @@ def parts_of(query: Query, version: int) -> list[Part]:
         )
     for output in query.outputs:
         if isinstance(output, Derived):
-            found.append(_formula(output, query, version))
+            output_parts.append(_formula(output, query, version))
         else:
             views = views_of(output, query, version)
             parts = [((views[name], 1.0),) for name in ("sum", "count") if name in views]
-            found.append(Part(output, tuple(parts)))
-    return found
+            output_parts.append(Part(output, tuple(parts)))
+    return output_parts
 
 
 def _formula(output: Derived, query: Query, version: int) -> Part:
@@ -121,10 +121,10 @@ def infer(
     outputs = parts_of(query, known.version)
     groups = math.prod(cell_count(query.schema[key.column]) for key in query.keys)
     quick = options.method == "blue" and options.prior is None
-    most = MOST_GROUPS if quick else MOST_SLOW
-    if groups * len(outputs) > most:
+    limit = MOST_GROUPS if quick else MOST_SLOW
+    if groups * len(outputs) > limit:
         raise RequestError(
-            f"this would infer more than {most:,} values",
+            f"this would infer more than {limit:,} values",
             "Group by fewer columns, or pick groups with WHERE.",
         )
     views = [view for part in outputs for view in part.views]
@@ -132,35 +132,35 @@ def infer(
     order = transposition(query)
     rows: Rows = []
     places: list[list[tuple[int, ...]]] = []
-    untold: Rows = []
-    wanted: list[list[Rows]] = []
+    undetermined: Rows = []
+    wanted_rows: list[list[Rows]] = []
     for part in outputs:
-        made = [in_order(evidence.combined(weighted), order) for weighted in part.parts]
-        wanted.append(made)
-        told = [evidence.told(each) for each in made]
-        own: list[tuple[int, ...]] = []
+        part_rows = [in_order(evidence.combined(weighted), order) for weighted in part.parts]
+        wanted_rows.append(part_rows)
+        determined = [evidence.told(linear_rows) for linear_rows in part_rows]
+        part_places: list[tuple[int, ...]] = []
         for group in range(groups):
-            if not all(known[group] for known in told):
-                own.append(())
-                untold += [each[group] for each in made]
+            if not all(known[group] for known in determined):
+                part_places.append(())
+                undetermined += [linear_rows[group] for linear_rows in part_rows]
                 continue
-            own.append(tuple(range(len(rows), len(rows) + len(made))))
-            rows += [each[group] for each in made]
-        places.append(own)
-    missing = _missing(evidence, untold)
+            part_places.append(tuple(range(len(rows), len(rows) + len(part_rows))))
+            rows += [linear_rows[group] for linear_rows in part_rows]
+        places.append(part_places)
+    missing = _missing(evidence, undetermined)
     if not rows and options.method != "guaranteed":
         raise _undetermined(missing[0], query, known)
     joint = evidence.history.joint(rows)
     alpha = options.alpha(groups * len(outputs))
     measure = partial(measured, joint, options, evidence, alpha)
     inferred = [
-        _inferred(part, own, made, measure)
-        for part, own, made in zip(outputs, places, wanted, strict=True)
+        _inferred(part, part_places, part_rows, measure)
+        for part, part_places, part_rows in zip(outputs, places, wanted_rows, strict=True)
     ]
     confidence, met, inferred = asked(inferred, joint, options, groups * len(outputs))
     # a prior or bounds use every linked release
-    bearing = [one for one in evidence.used if not quick or one.name in joint.used]
-    chosen = asked_groups(query)
+    sources = [one for one in evidence.used if not quick or one.name in joint.used]
+    group_indices = asked_groups(query)
     return Inference(
         sql=sql.strip(),
         table=query.table,
@@ -168,8 +168,8 @@ def infer(
         keys=tuple(key.alias for key in query.keys),
         groups=group_labels(query),
         aggregates=tuple(inferred),
-        rows=ordered(query, chosen, {one.alias: one.estimate for one in inferred}),
-        asked=len(chosen),
+        rows=ordered(query, group_indices, {one.alias: one.estimate for one in inferred}),
+        asked=len(group_indices),
         confidence=confidence,
         intervals="each" if options.each else "simultaneous",
         method=options.method,
@@ -184,7 +184,7 @@ def infer(
         stamp=known.stamp,
         conditional=any(one.name in known.conditional for one in evidence.used),
         ledger=known.ledger,
-        look=max([1, *(known.looks[one.name] for one in bearing)]),
+        look=max([1, *(known.looks[one.name] for one in sources)]),
     )
 
 
@@ -202,12 +202,12 @@ def _inferred(
     output, middle, reach = part.output, 0.0, 0.0
     if part.function.is_mean and not isinstance(output, Derived):
         middle, reach = centre(part, output)
-    found = [
-        measure(part, place, [each[group] for each in rows], reach)
+    estimates = [
+        measure(part, place, [linear_rows[group] for linear_rows in rows], reach)
         for group, place in enumerate(places)
     ]
     shift = part.offset + middle
-    ends = [shifted(pair, shift) for _, pair in found]
+    ends = [shifted(pair, shift) for _, pair in estimates]
     column = None
     if isinstance(output, Aggregate) and isinstance(output.value, Column):
         column = output.value.name
@@ -215,7 +215,7 @@ def _inferred(
         output.alias,
         part.function,
         column,
-        tuple(None if value is None else shift + value for value, _ in found),
+        tuple(None if value is None else shift + value for value, _ in estimates),
         tuple(low for low, _ in ends),
         tuple(high for _, high in ends),
         tuple(places),
@@ -244,8 +244,8 @@ def _has_averages(query: Query, known: Known) -> bool:
             average = replace(output, function=Function.AVG)
             views = views_of(average, query, known.version)
             evidence = Evidence(known.held, list(views.values()))
-            told = [evidence.told(evidence.wanted(view)) for view in views.values()]
-            if any(all(both) for both in zip(*told, strict=True)):
+            determined = [evidence.told(evidence.wanted(view)) for view in views.values()]
+            if any(all(flags) for flags in zip(*determined, strict=True)):
                 return True
     return False
 
@@ -269,20 +269,20 @@ def _undetermined(missing: Missing, query: Query, known: Known) -> RequestError:
     )
 
 
-def _missing(evidence: Evidence, untold: Rows) -> tuple[Missing, ...]:
+def _missing(evidence: Evidence, undetermined: Rows) -> tuple[Missing, ...]:
     """Return queries for values that past answers do not determine."""
-    found: dict[str, Missing] = {}
-    for row in untold[:MOST_NAMED]:
+    queries: dict[str, Missing] = {}
+    for row in undetermined[:MOST_NAMED]:
         best = evidence.history.cheapest_missing(*row)
         # a COUNT has the same coefficient in all its bins
-        alike = best is not None and best.kind != "query" and isinstance(best.value, float)
-        where = evidence.box(best.index) if best is not None and alike else None
+        is_count = best is not None and best.kind != "query" and isinstance(best.value, float)
+        where = evidence.box(best.index) if best is not None and is_count else None
         if where is None:
-            one = Missing("Ask the statement itself.")
+            query = Missing("Ask the statement itself.")
         else:
-            one = Missing(f"Enough would be: COUNT(*) WHERE {where or 'TRUE'}.")
-        found.setdefault(one.statement, one)
-    return tuple(found.values())
+            query = Missing(f"Enough would be: COUNT(*) WHERE {where or 'TRUE'}.")
+        queries.setdefault(query.statement, query)
+    return tuple(queries.values())
 
 
 def _sources(joint: Joint, evidence: Evidence) -> tuple[tuple[Source, ...], ...]:
@@ -290,16 +290,18 @@ def _sources(joint: Joint, evidence: Evidence) -> tuple[tuple[Source, ...], ...]
     answers = {row.name: row for row in evidence.history.rows}
 
     def source(name: str, weight: float, share: float) -> Source:
-        one, number = evidence.sources[name]
-        group = cell_text(one.view, number)
-        if one.summed > 1:
+        release, number = evidence.sources[name]
+        group = cell_text(release.view, number)
+        if release.summed > 1:
             group = f"{group}, " if group else ""
-            group += f"sum of {one.summed:,}"
+            group += f"sum of {release.summed:,}"
         row = answers[name]
-        statement = view_text(one.asked)
+        statement = view_text(release.asked)
         return Source(statement, group, row.answer, math.sqrt(row.variance), weight, share)
 
     return tuple(
-        tuple(source(*found) for found in joint.variance_shares(place)[:SHOWN_SOURCES])
+        tuple(
+            source(*contribution) for contribution in joint.variance_shares(place)[:SHOWN_SOURCES]
+        )
         for place in range(len(joint))
     )

@@ -116,8 +116,8 @@ class Inference(Result):
         return self._first("high")
 
     def _first(self, name: str) -> Any:
-        found = getattr(self.aggregates[0], name)
-        return found if self.keys else found[0]
+        numbers = getattr(self.aggregates[0], name)
+        return numbers if self.keys else numbers[0]
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -152,8 +152,8 @@ class Inference(Result):
             Each with its weight.
         """
         parts = self._of(alias).places[self._index(group)]
-        found = [source for place in parts for source in self.shares[place]]
-        return tuple(sorted(found, key=lambda source: -source.share))
+        sources = [source for place in parts for source in self.shares[place]]
+        return tuple(sorted(sources, key=lambda source: -source.share))
 
     def probability(
         self, operator: str, value: float, group: object = None, alias: str | None = None
@@ -185,16 +185,18 @@ class Inference(Result):
         RequestError
             Also if past answers do not determine the value.
         """
-        known = _comparison(operator)
+        relation = _comparison(operator)
         estimate, distribution = self._against(value, group, alias)
         if self.prior is not None:
             from dpnb.estimation.prior import read_prior, update
 
-            number, whole = _number(value), self._of(alias).function.is_count
-            updated = update(read_prior(self.prior), estimate + number, distribution, integer=whole)
-            chance: float = updated.compared(known, number)
+            number, is_whole = _number(value), self._of(alias).function.is_count
+            posterior = update(
+                read_prior(self.prior), estimate + number, distribution, integer=is_whole
+            )
+            chance: float = posterior.compared(relation, number)
             return chance
-        return compared(distribution, known, estimate)
+        return compared(distribution, relation, estimate)
 
     def between(
         self, low: float, high: float, group: object = None, alias: str | None = None
@@ -400,24 +402,24 @@ class Inference(Result):
 
         For AVG: of the sum minus the number times the count, which has the same sign.
         """
-        found, number = self._of(alias), _number(value)
-        place = found.places[self._index(group)]
+        aggregate, number = self._of(alias), _number(value)
+        place = aggregate.places[self._index(group)]
         if not place:
             raise RequestError(
                 "past answers do not determine this value", "Ask for it: session.query(sql)."
             )
-        shift, weights = number - found.middle, {place[0]: 1.0}
+        shift, weights = number - aggregate.middle, {place[0]: 1.0}
         if len(place) == 2:
-            shift, weights = 0.0, {place[0]: 1.0, place[1]: found.middle - number}
+            shift, weights = 0.0, {place[0]: 1.0, place[1]: aggregate.middle - number}
         return self.joint.estimate(weights) - shift, self.joint.distribution(weights)
 
     def _of(self, alias: str | None) -> Inferred:
         if alias is None:
             return self.aggregates[0]
-        for found in self.aggregates:
-            if isinstance(alias, str) and found.alias == alias:
-                return found
-        names = [found.alias for found in self.aggregates]
+        for aggregate in self.aggregates:
+            if isinstance(alias, str) and aggregate.alias == alias:
+                return aggregate
+        names = [aggregate.alias for aggregate in self.aggregates]
         raise RequestError(
             f"this inference has no aggregate {given(alias)}", nearest(str(alias), names)
         )
@@ -429,19 +431,19 @@ class Inference(Result):
             raise RequestError(
                 f"there are {len(self.groups):,} groups", "Name one, as in group='Female'."
             )
-        wanted = tuple(map(str, group)) if isinstance(group, tuple) else (str(group),)
+        target = tuple(map(str, group)) if isinstance(group, tuple) else (str(group),)
         for i, labels in enumerate(self.groups):
-            if tuple(map(str, labels)) == wanted:
+            if tuple(map(str, labels)) == target:
                 return i
         raise RequestError(
             f"there is no group {shown_label(group)} here",
-            nearest(label(wanted), [label(labels) for labels in self.groups]),
+            nearest(label(target), [label(labels) for labels in self.groups]),
         )
 
     @property
     def told(self) -> bool:
         """Whether earlier answers determine every value."""
-        return all(place for found in self.aggregates for place in found.places)
+        return all(place for aggregate in self.aggregates for place in aggregate.places)
 
     @property
     def informed(self) -> bool:
@@ -484,11 +486,11 @@ class Inference(Result):
         columns: dict[str, list[Any]] = {
             key: [self.groups[row][i] for row in self.rows] for i, key in enumerate(self.keys)
         }
-        for found in self.aggregates:
-            values = [found.estimate[row] for row in self.rows]
-            columns[found.alias] = [math.nan if v is None else v for v in values]
-            columns[f"{found.alias}_low"] = [found.low[row] for row in self.rows]
-            columns[f"{found.alias}_high"] = [found.high[row] for row in self.rows]
+        for aggregate in self.aggregates:
+            values = [aggregate.estimate[row] for row in self.rows]
+            columns[aggregate.alias] = [math.nan if v is None else v for v in values]
+            columns[f"{aggregate.alias}_low"] = [aggregate.low[row] for row in self.rows]
+            columns[f"{aggregate.alias}_high"] = [aggregate.high[row] for row in self.rows]
         return pd.DataFrame(columns)
 
     def to_dict(self) -> dict[str, Any]:
@@ -501,9 +503,9 @@ class Inference(Result):
         """
         return to_plain(
             self,
-            aggregates=[found.to_dict() for found in self.aggregates],
-            shares=[[asdict(one) for one in part] for part in self.shares],
-            missing=[asdict(one) for one in self.missing],
+            aggregates=[aggregate.to_dict() for aggregate in self.aggregates],
+            shares=[[asdict(record) for record in part] for part in self.shares],
+            missing=[asdict(record) for record in self.missing],
             joint=self.joint.to_dict(),
             consistency=self.consistency.to_dict(),
         )
@@ -530,17 +532,17 @@ class Inference(Result):
         values["shares"] = tuple(
             tuple(Source(**source) for source in part) for part in values["shares"]
         )
-        values["missing"] = tuple(Missing(**one) for one in values["missing"])
+        values["missing"] = tuple(Missing(**query) for query in values["missing"])
         values["joint"] = Joint.from_dict(values["joint"])
         values["consistency"] = Consistency.from_dict(values["consistency"])
         return cls(**values)
 
 
 def _comparison(operator: object) -> Operator:
-    known: Operator
-    for known in get_args(Operator):
-        if isinstance(operator, str) and operator == known:
-            return known
+    relation: Operator
+    for relation in get_args(Operator):
+        if isinstance(operator, str) and operator == relation:
+            return relation
     raise RequestError(f"there is no comparison {given(operator)}", "Use >, >=, < or <=.")
 
 

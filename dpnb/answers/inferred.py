@@ -124,7 +124,7 @@ class Inferred:
         """Build an aggregate from :meth:`to_dict`."""
         values = dict(data)
         for name, end in (("low", -math.inf), ("high", math.inf)):
-            values[name] = tuple(end if at is None else at for at in values[name])
+            values[name] = tuple(end if bound is None else bound for bound in values[name])
         values["estimate"] = tuple(values["estimate"])
         values["places"] = tuple(map(tuple, values["places"]))
         values["function"] = Function(values["function"])
@@ -136,10 +136,10 @@ class Inferred:
 
     def text(self, group: int) -> str:
         """Return the estimate as shown."""
-        found = self.estimate[group]
-        if found is None:
+        number = self.estimate[group]
+        if number is None:
             return "not determined" if not self.places[group] else "too few rows to tell"
-        return figure(max(found, 0.0) if self.function.is_count else found, self._grain(group))
+        return figure(max(number, 0.0) if self.function.is_count else number, self._grain(group))
 
     def _grain(self, group: int) -> float:
         half = self.margin_of_error(group)

@@ -33,36 +33,36 @@ def summed_out(held: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
     Exact for Gaussian noise. Sums of Laplace noise have no such distribution, so releases with
     Laplace noise keep their columns.
     """
-    found = list(held)
-    asked = frozenset[str]().union(*(columns_of(view) for view in wanted))
+    releases = list(held)
+    wanted_columns = frozenset[str]().union(*(columns_of(view) for view in wanted))
     while True:
-        uses = Counter(column for one in found for column in columns_of(one.view))
-        alone = {column for column, uses_of in uses.items() if uses_of == 1} - asked
-        for place, one in enumerate(found):
-            made = _without(one, alone & columns_of(one.view))
-            if made is not one:
-                found[place : place + 1] = [] if made is None else [made]
+        uses = Counter(column for release in releases for column in columns_of(release.view))
+        lone_columns = {column for column, count in uses.items() if count == 1} - wanted_columns
+        for place, release in enumerate(releases):
+            replacement = _without(release, lone_columns & columns_of(release.view))
+            if replacement is not release:
+                releases[place : place + 1] = [] if replacement is None else [replacement]
                 break
         else:
-            return found
+            return releases
 
 
-def _without(one: Held, alone: Set[str]) -> Held | None:
+def _without(release: Held, lone_columns: Set[str]) -> Held | None:
     """Return a release without some columns, or itself if they stay; None if it gives nothing."""
-    view = one.view
+    view = release.view
     value = view.measure.value
-    inside = frozenset() if value is None else value.columns
-    free = alone - inside
+    value_columns = frozenset() if value is None else value.columns
+    free = lone_columns - value_columns
     if isinstance(view, Histogram) and view.strategy is not None:
-        return one
+        return release
     if _conjuncts(view.where) & free:
         return None
     keys = [key for key in view.keys if key in free - view.where.columns]
     if not all(_covers(view, key) for key in keys):
         return None
-    if not keys or one.distribution.family != "gaussian":
-        return one
-    return _summed(one, keys)
+    if not keys or release.distribution.family != "gaussian":
+        return release
+    return _summed(release, keys)
 
 
 def _conjuncts(where: Predicate) -> frozenset[str]:
@@ -87,28 +87,30 @@ def _covers(view: View, key: str) -> bool:
     return key in view.schema.complete and scale.union(cells) == ((scale.low, scale.high),)
 
 
-def _summed(one: Held, keys: Sequence[str]) -> Held:
+def _summed(release: Held, keys: Sequence[str]) -> Held:
     import numpy as np
 
-    view = one.view
+    view = release.view
     if isinstance(view, Histogram):
         sizes = [axis.size for axis in view.axes]
         axes = tuple(axis for axis in view.axes if axis.column not in keys)
-        left: View = replace(view, keys=tuple(axis.column for axis in axes), axes=axes)
+        marginal: View = replace(view, keys=tuple(axis.column for axis in axes), axes=axes)
     else:
         sizes = [cell_count(view.schema[key]) for key in view.keys]
-        left = replace(view, keys=tuple(key for key in view.keys if key not in keys))
+        marginal = replace(view, keys=tuple(key for key in view.keys if key not in keys))
     places = tuple(view.keys.index(key) for key in keys)
     count = math.prod(sizes[place] for place in places)
     values = None
-    if one.values is not None:
-        values = tuple(np.reshape(one.values, sizes).sum(axis=places).ravel().tolist())
-    noise = NoiseDistribution(one.distribution.family, one.distribution.scale * math.sqrt(count))
+    if release.values is not None:
+        values = tuple(np.reshape(release.values, sizes).sum(axis=places).ravel().tolist())
+    noise = NoiseDistribution(
+        release.distribution.family, release.distribution.scale * math.sqrt(count)
+    )
     return replace(
-        one,
-        view=left,
+        release,
+        view=marginal,
         distribution=noise,
         values=values,
-        whole=one.asked,
-        summed=one.summed * count,
+        whole=release.asked,
+        summed=release.summed * count,
     )

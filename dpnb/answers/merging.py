@@ -58,27 +58,27 @@ def wanted_of(plan: Plan) -> list[Wanted]:
     (version,) = {view.version for view in plan.views.values()}
     outputs = parts_of(plan.query, version)
     alpha = plan.alpha(1)
-    found = []
+    targets = []
     for part, output in zip(plan.parts, outputs, strict=True):
         middle, reach = centre(output, part.aggregate) if part.is_mean else (0.0, 0.0)
         apart = 0.0 if part.alignment is None else abs(part.alignment.middle - middle)
         error = errors[part.aggregate.alias] * SLACK
-        found.append(
+        targets.append(
             Wanted(part, output, error, float(plan.accuracy.rows or 1), alpha, reach, apart)
         )
-    return found
+    return targets
 
 
-def _evidence(held: Sequence[Held], wanted: Sequence[Wanted], room: Room = SMALL) -> Evidence:
-    views = [view for one in wanted for view in one.output.views]
-    return Evidence(held, views, room=room)
+def _evidence(releases: Sequence[Held], targets: Sequence[Wanted], room: Room = SMALL) -> Evidence:
+    views = [view for target in targets for view in target.output.views]
+    return Evidence(releases, views, room=room)
 
 
 def sufficient(plan: Plan, held: Sequence[Held]) -> dict[str, Fraction] | None:
     """Return the versions that reach every requested error alone; None if they do not."""
-    wanted = wanted_of(plan)
-    evidence = _evidence(held, wanted)
-    for one in wanted:
+    targets = wanted_of(plan)
+    evidence = _evidence(held, targets)
+    for one in targets:
         combinations = _combinations(one, evidence)
         if not all(all(evidence.told(rows)) for rows in combinations):
             return None
@@ -89,25 +89,25 @@ def sufficient(plan: Plan, held: Sequence[Held]) -> dict[str, Fraction] | None:
     return {one.name: one.level for one in evidence.used}
 
 
-def _combinations(one: Wanted, evidence: Evidence) -> list[Rows]:
+def _combinations(target: Wanted, evidence: Evidence) -> list[Rows]:
     """Return what must be accurate: a count or sum; for AVG S - H C, S + H C, and C."""
-    parts = one.output.parts
+    parts = target.output.parts
     if len(parts) == 1:
         return [evidence.combined(parts[0])]
     (total, _), (count, _) = parts[0][0], parts[1][0]
-    mixed = [evidence.combined([(total, 1.0), (count, sign * one.reach)]) for sign in (-1, 1)]
+    mixed = [evidence.combined([(total, 1.0), (count, sign * target.reach)]) for sign in (-1, 1)]
     return [*mixed, evidence.combined([(count, 1.0)])]
 
 
-def _reached(one: Wanted, halves: Sequence[float]) -> bool:
+def _reached(target: Wanted, halves: Sequence[float]) -> bool:
     """Return whether a value has its requested error.
 
     The margin of error of an AVG is at most the largest q(m) / C over |m| <= H, with
     C >= rows - q_C. As q is convex, the ends +-H decide (docs/methods/bayes.md, theorem 11).
     """
     if len(halves) == 1:
-        return halves[0] <= one.error
-    return max(halves[:2]) <= one.error * (one.rows - halves[2])
+        return halves[0] <= target.error
+    return max(halves[:2]) <= target.error * (target.rows - halves[2])
 
 
 def missing_levels(
@@ -120,52 +120,52 @@ def missing_levels(
     (docs/methods/bayes.md, theorem 11). With Laplace noise the distribution of the merged estimate
     decides.
     """
-    wanted = wanted_of(plan)
-    evidence = _evidence(others, wanted)
+    targets = wanted_of(plan)
+    evidence = _evidence(others, targets)
     least: dict[str, Fraction] = {}
-    for one in wanted:
-        found = (
+    for one in targets:
+        target_levels = (
             _pure_levels(one, plan, evidence)
             if plan.privacy is PURE
             else _levels(one, plan, evidence)
         )
-        for view, level in found.items():
+        for view, level in target_levels.items():
             least[view] = max(level, least.get(view, level))
     levels = {view: min(level, plan.levels[view]) for view, level in least.items()}
-    helped = any(level < plan.levels[view] for view, level in levels.items())
-    used = {one.name: one.level for one in evidence.used}
-    return (levels, used) if helped else (dict(plan.levels), {})
+    cheaper = any(level < plan.levels[view] for view, level in levels.items())
+    past_levels = {one.name: one.level for one in evidence.used}
+    return (levels, past_levels) if cheaper else (dict(plan.levels), {})
 
 
-def _levels(one: Wanted, plan: Plan, evidence: Evidence) -> dict[str, Fraction]:
-    alone = {view.id: plan.levels[view.id] for view in one.part.views()}
-    known = [
+def _levels(target: Wanted, plan: Plan, evidence: Evidence) -> dict[str, Fraction]:
+    plan_levels = {view.id: plan.levels[view.id] for view in target.part.views()}
+    past_variances = [
         max(variances, default=math.inf)
-        for variances in (evidence.variances(rows) for rows in _combinations(one, evidence))
+        for variances in (evidence.variances(rows) for rows in _combinations(target, evidence))
     ]
-    if all(math.isinf(variance) for variance in known):
-        return alone
-    z = NoiseDistribution("gaussian", 1.0).quantile(one.alpha)
-    own = _own_variances(one, plan)
+    if all(math.isinf(variance) for variance in past_variances):
+        return plan_levels
+    z = NoiseDistribution("gaussian", 1.0).quantile(target.alpha)
+    fresh_variances = _own_variances(target, plan)
 
     def enough(share: float) -> bool:
         halves = [
             z * math.sqrt(_together(variance / share, past))
-            for variance, past in zip(own, known, strict=True)
+            for variance, past in zip(fresh_variances, past_variances, strict=True)
         ]
-        return _reached(one, halves)
+        return _reached(target, halves)
 
     share = _least(enough)
-    return {view: _up(level, share) for view, level in alone.items()}
+    return {view: _up(level, share) for view, level in plan_levels.items()}
 
 
-def _own_variances(one: Wanted, plan: Plan) -> list[float]:
+def _own_variances(target: Wanted, plan: Plan) -> list[float]:
     """Return the variances that the views alone would give, at the levels of the plan.
 
     For S - m C, with S centred around another origin at distance d: the variance of S, which is
     uncorrelated with C, plus at most (|m| + |d|)^2 times that of C.
     """
-    part = one.part
+    part = target.part
 
     def variance(view: View | None, centred: bool | None) -> float:
         return (
@@ -176,7 +176,7 @@ def _own_variances(one: Wanted, plan: Plan) -> list[float]:
 
     if part.is_mean:
         total, count = variance(part.sum, True), variance(part.count, None)
-        mixed = total + (one.reach + one.apart) ** 2 * count
+        mixed = total + (target.reach + target.apart) ** 2 * count
         return [mixed, mixed, count]
     return [variance(part.sum or part.count, None if part.sum is None else False)]
 
@@ -199,30 +199,32 @@ def _up(level: Fraction, share: float) -> Fraction:
     return max(LEAST_LEVEL, ceiling_digits(float(level) * share))
 
 
-def _pure_levels(one: Wanted, plan: Plan, evidence: Evidence) -> dict[str, Fraction]:
+def _pure_levels(target: Wanted, plan: Plan, evidence: Evidence) -> dict[str, Fraction]:
     """Return the coarsest level of the grid at which every merged value meets its error."""
-    alone = {view.id: plan.levels[view.id] for view in one.part.views()}
-    rows = _combinations(one, evidence)[0]
-    if one.part.is_mean or not all(evidence.told(rows)):
-        return alone
-    ((name, most),) = alone.items()
-    (view,) = one.part.views()
+    plan_levels = {view.id: plan.levels[view.id] for view in target.part.views()}
+    rows = _combinations(target, evidence)[0]
+    if target.part.is_mean or not all(evidence.told(rows)):
+        return plan_levels
+    ((name, plan_level),) = plan_levels.items()
+    (view,) = target.part.views()
     joint = evidence.history.joint(rows)
     distributions = {
         _rounded(distribution): distribution
         for distribution in (joint.distribution(i) for i in range(len(joint)))
     }.values()
-    levels = [level for level in grid() if level <= most]
+    levels = [level for level in grid() if level <= plan_level]
 
     def enough(level: Fraction) -> bool:
-        fresh = one.part.distribution(
-            plan, view, level, None if one.part.sum is None else False
+        fresh = target.part.distribution(
+            plan, view, level, None if target.part.sum is None else False
         ).scale
         merges = (
             merged_distribution(past, fresh, "laplace", float(view.granularity))
             for past in distributions
         )
-        return all(distribution.confidence(one.error) >= 1 - one.alpha for distribution in merges)
+        return all(
+            distribution.confidence(target.error) >= 1 - target.alpha for distribution in merges
+        )
 
     low, high = 0, len(levels) - 1
     while low < high:
@@ -237,41 +239,41 @@ def _rounded(distribution: Mixture) -> tuple[float, ...]:
 
 def merged(plan: Plan, held: Sequence[Held], look: int) -> list[Estimates]:
     """Return a plan's estimates from all releases, with intervals of their joint distribution."""
-    wanted = wanted_of(plan)
+    targets = wanted_of(plan)
     # everything that the plan rests on, and what was bought for it
-    evidence = _evidence(held, wanted, ROOM)
+    evidence = _evidence(held, targets, ROOM)
     order = transposition(plan.query)
-    found = []
-    for one in wanted:
-        rows = [in_order(evidence.combined(weighted), order) for weighted in one.output.parts]
+    estimates = []
+    for target in targets:
+        rows = [in_order(evidence.combined(weighted), order) for weighted in target.output.parts]
         joint = evidence.history.joint([row for part in rows for row in part])
-        found.append(_estimates(one, joint, plan, len(order), look))
-    return found
+        estimates.append(_estimates(target, joint, plan, len(order), look))
+    return estimates
 
 
-def _estimates(one: Wanted, joint: Joint, plan: Plan, groups: int, look: int) -> Estimates:
-    aggregate: Aggregate = one.part.aggregate
+def _estimates(target: Wanted, joint: Joint, plan: Plan, groups: int, look: int) -> Estimates:
+    aggregate: Aggregate = target.part.aggregate
     values: list[float | None] = []
     ends: list[tuple[float, float]] = []
 
     def width(distribution: Mixture) -> float:
-        return distribution.margin_of_error(one.alpha)
+        return distribution.margin_of_error(target.alpha)
 
     for group in range(groups):
-        if one.part.is_mean:
+        if target.part.is_mean:
             total, count = group, groups + group
-            mean, interval = mean_and_interval(joint, total, count, width, one.reach)
+            mean, interval = mean_and_interval(joint, total, count, width, target.reach)
             values.append(mean)
             ends.append(interval)
             continue
-        estimate, half = float(joint.estimates[group]), joint.margin_of_error(group, one.alpha)
+        estimate, half = float(joint.estimates[group]), joint.margin_of_error(group, target.alpha)
         values.append(estimate)
         ends.append(
             count_interval(estimate, half)
             if aggregate.function.is_count
             else (estimate - half, estimate + half)
         )
-    shift = centre(one.output, aggregate)[0] if one.part.is_mean else 0.0
+    shift = centre(target.output, aggregate)[0] if target.part.is_mean else 0.0
     return Estimates.worked_out(
         aggregate,
         [None if value is None else shift + value for value in values],

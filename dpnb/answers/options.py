@@ -144,8 +144,10 @@ def _number(value: object, name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        right = {"confidence": "0.95", "error": "50", "between": "(100, 200)"}[name]
-        raise RequestError(f"{name} must be a number, got {given(value)}", f"Write {name}={right}.")
+        example = {"confidence": "0.95", "error": "50", "between": "(100, 200)"}[name]
+        raise RequestError(
+            f"{name} must be a number, got {given(value)}", f"Write {name}={example}."
+        )
     if not -(10**30) < value < 10**30:
         raise RequestError(f"{name} is out of range: {given(value)}", "Give a finite number.")
     return float(value)

@@ -48,7 +48,7 @@ class AnswerRequest:
         state, table = self.store.accountant, self.query.table
         version = self.store.version(table)
         accuracy, name = self._name(version)
-        stored = state.charges.get((self.analyst, name))
+        charge = state.charges.get((self.analyst, name))
 
         def make() -> Plan:
             return plan(
@@ -57,12 +57,12 @@ class AnswerRequest:
                 version,
                 state.privacy,
                 lambda views: len(state.looks(self.analyst, views)),
-                catalogue=self._choice(stored),
+                catalogue=self._choice(charge),
                 name=name,
                 release_delta=state.budget.release_delta,
             )
 
-        if stored is None:
+        if charge is None:
             return make()
         # a plan that was bought never changes
         return self.runner.memo.at(self._named("bought"), name, make, _bins)
@@ -76,18 +76,18 @@ class AnswerRequest:
 
         def make() -> tuple[Accuracy, str]:
             state = self.store.accountant
-            given = read_accuracy(
+            checked_accuracy = read_accuracy(
                 self.query, state.privacy, state.budget.noise_delta, **self.accuracy
             )
             own = not self.declared and bool(self.store.provenance.views)
-            return given, request_name(self.query, given, version, own=own)
+            return checked_accuracy, request_name(self.query, checked_accuracy, version, own=own)
 
         return self.runner.memo.at(self._named("name"), version, make)
 
     def _named(self, part: str) -> Hashable | None:
         return None if self.key is None else (part, self.analyst, self.key)
 
-    def _choice(self, stored: Charge | None) -> Choice | None:
+    def _choice(self, charge: Charge | None) -> Choice | None:
         if not self.declared or not self.store.provenance.views:
             return None
         return Choice(
@@ -95,7 +95,7 @@ class AnswerRequest:
             self.runner.declared.of(self.query.table, self.store),
             self.store.accountant,
             self.analyst,
-            None if stored is None else stored.declared,
+            None if charge is None else charge.declared,
             self.store.provenance.static,
         )
 
@@ -124,19 +124,19 @@ class AnswerRequest:
 
         One scan serves all views with equal keys; views for a quantile have one key more.
         """
-        found = Vectors()
+        vectors = Vectors()
         scans: dict[tuple[str, ...], dict[str, View]] = {}
         for name in needed:
             view = plan.views[name]
             if self.declared and isinstance(view, Histogram):
-                found[name] = self.runner.declared.exact(view)
+                vectors[name] = self.runner.declared.exact(view)
             else:
                 scans.setdefault(view.keys, {})[name] = view
         for views in scans.values():
             exact: Exact = engine.measure(plan.scan(views))
             for i, (name, view) in enumerate(views.items()):
-                found[name] = view.lattice(exact.reveal(i))
-        return found
+                vectors[name] = view.lattice(exact.reveal(i))
+        return vectors
 
     def release(
         self, plan: Plan, cost: Cost, exact: Mapping[str, Sequence[int]] | None, noise: Noise
@@ -148,14 +148,18 @@ class AnswerRequest:
         locals_: dict[str, tuple[str, str, tuple[int, ...]]] = {}
         for name, step in steps.items():
             vector = None if exact is None else exact.get(name)
-            drawn = self._draw(name, plan.views[name], step, vector, noise)
-            if drawn.versions:
+            draws = self._draw(name, plan.views[name], step, vector, noise)
+            if draws.versions:
                 versions[name] = [
-                    (str(version.level), version.vector) for version in drawn.versions
+                    (str(version.level), version.vector) for version in draws.versions
                 ]
-            if drawn.local is not None:
-                own = drawn.local
-                locals_[name] = (str(own.level), str(own.source), own.vector)
+            if draws.local is not None:
+                local_version = draws.local
+                locals_[name] = (
+                    str(local_version.level),
+                    str(local_version.source),
+                    local_version.vector,
+                )
         entry = {
             "kind": "answer",
             "sql": self.words(plan),

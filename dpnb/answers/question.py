@@ -62,7 +62,7 @@ class Reference:
         RequestError
             If the data do not have the shape of a reference.
         """
-        if not isinstance(data, Mapping) or set(data) != {one.name for one in fields(cls)}:
+        if not isinstance(data, Mapping) or set(data) != {field.name for field in fields(cls)}:
             raise _malformed()
         groups, weights = data["groups"], data["weights"]
         if not isinstance(groups, list) or not isinstance(weights, list):
@@ -82,7 +82,7 @@ class Reference:
         """
         texts = (self.ledger, self.request, self.aggregate)
         lists = isinstance(self.groups, tuple) and isinstance(self.weights, tuple)
-        right = (
+        is_valid = (
             lists
             and all(isinstance(text, str) and _is_text(text) for text in texts)
             and isinstance(self.index, int)
@@ -96,7 +96,7 @@ class Reference:
             and isinstance(self.mode, str)
             and self.mode in ("tight", "paper")
         )
-        if not right:
+        if not is_valid:
             raise _malformed()
         return self
 
@@ -235,11 +235,11 @@ class Question(Result):
         Question
             With left and right exchanged.
         """
-        turned = sorted(zip(self.groups, self.weights, strict=True), key=lambda pair: pair[1] > 0)
+        terms = sorted(zip(self.groups, self.weights, strict=True), key=lambda pair: pair[1] > 0)
         question = replace(
             self,
-            groups=tuple(group for group, _ in turned),
-            weights=tuple(-weight for _, weight in turned),
+            groups=tuple(group for group, _ in terms),
+            weights=tuple(-weight for _, weight in terms),
             constant=0.0 - self.constant,
             left=self.right,
             right=self.left,
@@ -261,8 +261,8 @@ class Question(Result):
             Texts, numbers, lists and dicts.
         """
         ends = {name: getattr(self, name) for name in _ENDS}
-        shown = {name: end if math.isfinite(end) else None for name, end in ends.items()}
-        return {name: with_lists(value) for name, value in (asdict(self) | shown).items()}
+        plain_ends = {name: end if math.isfinite(end) else None for name, end in ends.items()}
+        return {name: with_lists(value) for name, value in (asdict(self) | plain_ends).items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Question:
@@ -289,10 +289,12 @@ class Question(Result):
 
 def shown_label(group: object) -> str:
     """Return an unknown group for a message; see :func:`dpnb.errors.given`."""
-    plain = (str, int, float, datetime.date)
-    several = group if isinstance(group, tuple) else (group,)
+    plain_types = (str, int, float, datetime.date)
+    parts = group if isinstance(group, tuple) else (group,)
     return given(
-        label(tuple(map(str, several))) if all(isinstance(one, plain) for one in several) else group
+        label(tuple(map(str, parts)))
+        if all(isinstance(part, plain_types) for part in parts)
+        else group
     )
 
 
@@ -313,30 +315,30 @@ def verdict(
     ``advance`` says that it holds only for groups fixed in advance. ``kind`` says that the weights
     do not cancel or the column is computed, so that it holds among such comparisons together.
     """
-    sure, half = percent(confidence), (high - low) / 2
+    percentage, half = percent(confidence), (high - low) / 2
 
     def span(start: float, end: float) -> str:
         return f"{end_text(start, half, -1)} to {end_text(end, half, 1)}"
 
     if low > 0:
-        said = (
-            f"The difference is real ({sure} confidence): {left} is higher than {right} by "
+        sentence = (
+            f"The difference is real ({percentage} confidence): {left} is higher than {right} by "
             f"{span(low, high)} in {aggregate}."
         )
     elif high < 0:
-        said = (
-            f"The difference is real ({sure} confidence), but the other way round: {left} is lower "
+        sentence = (
+            f"The difference is real ({percentage} confidence), but the other way round: {left} is lower "
             f"than {right} by {span(0.0 - high, 0.0 - low)} in {aggregate}."
         )
     else:
-        said = (
+        sentence = (
             f"The difference could be noise: {left} and {right} differ by {span(low, high)} in "
-            f"{aggregate} ({sure} confidence)."
+            f"{aggregate} ({percentage} confidence)."
         )
     if advance:
-        which = "The interval is the paper's. It" if mode == "paper" else "This"
-        return f"{said} {which} holds only if you picked the groups before seeing the answer."
-    return f"{said} This holds{AMONG if kind else ''} even if you picked the groups after seeing the answer."
+        subject = "The interval is the paper's. It" if mode == "paper" else "This"
+        return f"{sentence} {subject} holds only if you picked the groups before seeing the answer."
+    return f"{sentence} This holds{AMONG if kind else ''} even if you picked the groups after seeing the answer."
 
 
 def sentence_of(question: Question) -> str:
@@ -346,8 +348,8 @@ def sentence_of(question: Question) -> str:
         question.planned and question.function is not Function.FORMULA
     )
     kind = question.function is Function.FORMULA or math.fsum(question.weights) != 0
-    said = verdict(
+    sentence = verdict(
         question.left, question.right, question.aggregate, question.low, question.high,
         question.confidence, advance=advance, kind=kind, mode=question.mode,
     )  # fmt: skip
-    return said + question.note
+    return sentence + question.note

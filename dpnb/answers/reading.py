@@ -109,8 +109,8 @@ class _Reader:
     def _error(self, what: str, hint: str, token: _Token) -> RequestError:
         before = self.text[: token.start]
         line, column = before.count("\n") + 1, token.start - (before.rfind("\n") + 1) + 1
-        shown = token.text if len(token.text) <= 60 else token.text[:57] + "..."
-        where = f"line {line}, column {column}: {shown!r}" if shown else "at the end"
+        excerpt = token.text if len(token.text) <= 60 else token.text[:57] + "..."
+        where = f"line {line}, column {column}: {excerpt!r}" if excerpt else "at the end"
         return RequestError(what, hint, where)
 
     def _peek(self, ahead: int = 0) -> _Token:
@@ -133,13 +133,13 @@ class _Reader:
         self._nothing_follows()
         if sign.text[0] == "<":
             left, right = right, left
-        both = left.plus(right, -1)
-        weights = [(group, weight) for group, weight in both.groups.items() if weight]
+        difference = left.plus(right, -1)
+        weights = [(group, weight) for group, weight in difference.groups.items() if weight]
         if not weights:
             raise RequestError("the comparison names no group", f"Put groups in quotes. {SHAPE}")
         # weights above 0 first
         weights.sort(key=lambda pair: pair[1] < 0)
-        return Comparison(tuple(weights), -both.number, aggregate)
+        return Comparison(tuple(weights), -difference.number, aggregate)
 
     def _aggregate(self) -> str | None:
         name, colon = self._peek(), self._peek(1)
@@ -184,22 +184,22 @@ class _Reader:
 
     def _with_quotes(self, token: _Token) -> str:
         """Return two plain names compared, with quotes around them, or the word alone in quotes."""
-        plain = _PLAIN.fullmatch(self.text)
-        if plain is None:
+        match = _PLAIN.fullmatch(self.text)
+        if match is None:
             return f"'{token.text[:40]}'"
         left, sign, right = (
-            part if len(part) <= 60 else f"{part[:57]}..." for part in plain.groups()
+            part if len(part) <= 60 else f"{part[:57]}..." for part in match.groups()
         )
         return f"'{left}' {sign} '{right}'"
 
     def _sum(self, depth: int) -> _Sum:
-        found = self._term(depth)
+        total = self._term(depth)
         while mark := self._take("+", "-"):
-            found = found.plus(self._term(depth), 1 if mark.text == "+" else -1)
-        return found
+            total = total.plus(self._term(depth), 1 if mark.text == "+" else -1)
+        return total
 
     def _term(self, depth: int) -> _Sum:
-        found = self._factor(depth)
+        product = self._factor(depth)
         while mark := self._take("*", "/"):
             other = self._factor(depth)
             if mark.text == "/":
@@ -212,18 +212,18 @@ class _Reader:
                 if not other.number:
                     raise self._error("this divides by 0", "Divide by another number.", mark)
                 other = _Sum({}, 1 / other.number)
-            if found.groups and other.groups:
+            if product.groups and other.groups:
                 raise self._error(
                     "groups cannot be multiplied with each other",
                     "Multiply each group by a number.",
                     mark,
                 )
-            found = found.times(other.number) if found.groups else other.times(found.number)
-            self._check_size(found, mark)
-        return found
+            product = product.times(other.number) if product.groups else other.times(product.number)
+            self._check_size(product, mark)
+        return product
 
-    def _check_size(self, found: _Sum, token: _Token) -> None:
-        for value in (found.number, *found.groups.values()):
+    def _check_size(self, product: _Sum, token: _Token) -> None:
+        for value in (product.number, *product.groups.values()):
             if abs(value.numerator) > MAX_WORKING or value.denominator > MAX_WORKING:
                 raise self._error("these numbers have too many digits", "Round them.", token)
 
@@ -238,17 +238,17 @@ class _Reader:
         if token.kind == "quoted":
             self.at += 1
             return self._group((_unquoted(token.text),), token).times(Fraction(sign))
-        opened = self._take("(")
-        if opened is None:
+        bracket = self._take("(")
+        if bracket is None:
             self._unexpected_operand(token)
         if depth >= MAX_DEPTH:
-            raise self._error("too many brackets are nested here", "Use fewer brackets.", opened)
+            raise self._error("too many brackets are nested here", "Use fewer brackets.", bracket)
         labels = self._labels()
         if labels is not None:
-            return self._group(labels, opened).times(Fraction(sign))
+            return self._group(labels, bracket).times(Fraction(sign))
         inside = self._sum(depth + 1)
         if self._take(")") is None:
-            raise self._error("this bracket is not closed", "Close every bracket.", opened)
+            raise self._error("this bracket is not closed", "Close every bracket.", bracket)
         return inside.times(Fraction(sign))
 
     def _unexpected_operand(self, token: _Token) -> NoReturn:

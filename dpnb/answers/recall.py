@@ -58,21 +58,27 @@ def recalled(runner: Runner, row: str, reference: Reference) -> Question:
         If :func:`charge_of` refuses, or the answer does not have the groups or the aggregate.
     """
     with runner.reading() as store:
-        found = _answer(runner, row, charge_of(store, runner.tables, row, reference))
-    if not 0 <= reference.index < len(found.estimates):
+        past_answer = _answer(runner, row, charge_of(store, runner.tables, row, reference))
+    if not 0 <= reference.index < len(past_answer.estimates):
         raise RequestError(
             "this question names no aggregate of its query", "Compare the groups again."
         )
     terms = zip(reference.groups, reference.weights, strict=True)
-    asked = Comparison(
+    comparison = Comparison(
         tuple((group, exact(weight, "weight")) for group, weight in terms),
-        exact(reference.constant, "constant"), found.estimates[reference.index].alias,
+        exact(reference.constant, "constant"), past_answer.estimates[reference.index].alias,
     )  # fmt: skip
-    made = compare(
-        found, asked, None, None, constant=0, planned=reference.planned, mode=reference.mode
+    draft = compare(
+        past_answer,
+        comparison,
+        None,
+        None,
+        constant=0,
+        planned=reference.planned,
+        mode=reference.mode,
     )
-    named = replace(made, aggregate=reference.aggregate)
-    return replace(named, sentence=sentence_of(named))
+    question = replace(draft, aggregate=reference.aggregate)
+    return replace(question, sentence=sentence_of(question))
 
 
 def _answer(runner: Runner, row: str, charge: Charge) -> Answer:
@@ -90,5 +96,5 @@ def _answer(runner: Runner, row: str, charge: Charge) -> Answer:
     )  # fmt: skip
     if charge.way is None:
         return answer(charge.sql, plan, charge, store, fresh=False)
-    own = AnswerRequest(row, charge.sql, query, {}, runner)
-    return OnlineRequest(own).recalled(plan, charge)
+    answer_request = AnswerRequest(row, charge.sql, query, {}, runner)
+    return OnlineRequest(answer_request).recalled(plan, charge)

@@ -115,42 +115,42 @@ class OnlineRequest:
         from dpnb.answers.merging import missing_levels, sufficient
 
         state, analyst = self.own.store.accountant, self.analyst
-        stored = state.charges.get((analyst, alone.request))
-        if stored is not None:
-            return _again(alone, stored)
+        charge = state.charges.get((analyst, alone.request))
+        if charge is not None:
+            return _again(alone, charge)
         accuracy, table = alone.accuracy, alone.query.table
-        later = bought or {}
-        known = {
-            view: later[view].level if view in later else state.level(analyst, view)
+        purchases = bought or {}
+        held_levels = {
+            view: purchases[view].level if view in purchases else state.level(analyst, view)
             for view in alone.levels
         }
-        enough = all(known[view] >= level for view, level in alone.levels.items())
-        plain = OnlinePlan(alone, alone)
+        enough = all(held_levels[view] >= level for view, level in alone.levels.items())
+        plain_plan = OnlinePlan(alone, alone)
         if accuracy.error is None or not accuracy.history or accuracy.looks != 1 or enough:
-            return plain
+            return plain_plan
         if alone.query.derived or alone.groups * len(alone.parts) > MOST_VALUES:
             # formulas use answers of their own
-            return plain
+            return plain_plan
         version = self.own.store.version(table)
-        now = self.own.runner.cache.held(state, [analyst], table, version)
-        held = [one for one in now if one.name not in later]
-        held += [one for one in later.values() if one.view.table == table]
-        if not any(one.name not in alone.views for one in held):
-            return plain
+        current_releases = self.own.runner.cache.held(state, [analyst], table, version)
+        releases = [release for release in current_releases if release.name not in purchases]
+        releases += [release for release in purchases.values() if release.view.table == table]
+        if not any(release.name not in alone.views for release in releases):
+            return plain_plan
         price = self.own.cost(alone).row
         try:
-            found = sufficient(alone, held)
-            if found is not None:
-                nothing = replace(alone, views={}, levels={}, epsilons={})
-                return OnlinePlan(alone, nothing, "history", found, price)
-            others = [one for one in held if one.name not in alone.views]
-            reduced, past = missing_levels(alone, others)
+            past_levels = sufficient(alone, releases)
+            if past_levels is not None:
+                empty_plan = replace(alone, views={}, levels={}, epsilons={})
+                return OnlinePlan(alone, empty_plan, "history", past_levels, price)
+            others = [release for release in releases if release.name not in alone.views]
+            reduced_levels, past = missing_levels(alone, others)
         except NoRoomError:
-            return plain
+            return plain_plan
         if not past:
-            return plain
-        way: Way = "refined" if any(known.values()) else "new"
-        return OnlinePlan(alone, replace(alone, levels=reduced), way, past, price)
+            return plain_plan
+        way: Way = "refined" if any(held_levels.values()) else "new"
+        return OnlinePlan(alone, replace(alone, levels=reduced_levels), way, past, price)
 
     def known(self, plan: OnlinePlan) -> Answer | None:
         """Return the answer if past answers alone give it; None if something must be bought."""
@@ -224,30 +224,32 @@ class OnlineRequest:
         # a committed answer never changes; one that was not committed has no charge to key it by
         work = partial(self._worked_out, plan, charge)
         key = "merged", self.analyst, plan.request
-        kept = key if charge.sequence else None
-        found = self.own.runner.memo.at(kept, charge.sequence, work, _values)
-        made = answer(self.sql, plan.alone, charge, store, fresh=fresh, worked_out=found)
-        return replace(made, origin=plan.origin)
+        memo_key = key if charge.sequence else None
+        estimates = self.own.runner.memo.at(memo_key, charge.sequence, work, _values)
+        merged_answer = answer(
+            self.sql, plan.alone, charge, store, fresh=fresh, worked_out=estimates
+        )
+        return replace(merged_answer, origin=plan.origin)
 
     def _worked_out(self, plan: OnlinePlan, charge: Charge) -> list[Estimates]:
         from dpnb.answers.merging import merged
 
         state, table = self.own.store.accountant, plan.alone.query.table
         levels = {**charge.past, **charge.levels}
-        held = self.own.runner.cache.held(state, [self.analyst], table, charge.version, levels)
+        releases = self.own.runner.cache.held(state, [self.analyst], table, charge.version, levels)
         views = list(plan.alone.views)
         look = 1 + len(state.looks(self.analyst, views))
         if charge.levels:
             look = state.look(self.analyst, {view: charge.levels[view] for view in views})
-        return merged(plan.alone, held, look)
+        return merged(plan.alone, releases, look)
 
 
-def _values(found: Sequence[Estimates]) -> int:
-    return sum(3 * len(one.estimate) for one in found)
+def _values(estimates: Sequence[Estimates]) -> int:
+    return sum(3 * len(output.estimate) for output in estimates)
 
 
-def _again(alone: Plan, stored: Charge) -> OnlinePlan:
+def _again(alone: Plan, charge: Charge) -> OnlinePlan:
     """Return the plan of a stored answer, without deciding anything anew."""
-    way: Any = stored.way
-    bought = alone if stored.levels else replace(alone, views={}, levels={}, epsilons={})
-    return OnlinePlan(alone, bought, way, stored.past, stored.alone)
+    way: Any = charge.way
+    bought_plan = alone if charge.levels else replace(alone, views={}, levels={}, epsilons={})
+    return OnlinePlan(alone, bought_plan, way, charge.past, charge.alone)

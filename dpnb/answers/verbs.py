@@ -34,12 +34,12 @@ def statement(runner: Runner, row: str, call: Call) -> AnswerRequest:
     def read() -> AnswerRequest:
         query = parse(call.subject, runner.tables, call.params)
         _check_having(query)
-        made = AnswerRequest(
+        request = AnswerRequest(
             row, call.subject, query, dict(call.options), runner, row != OWNER, key
         )
         # keep valid requests only
-        made.check()
-        return made
+        request.check()
+        return request
 
     return runner.memo.at(key and ("request", row, key), None, read)
 
@@ -55,13 +55,13 @@ def _check_having(query: Query) -> None:
 
 def _asked(runner: Runner, row: str, call: Call) -> AnswerRequest | OnlineRequest:
     """Return the request for a statement; past answers may help to reach a requested error."""
-    own = statement(runner, row, call)
+    request = statement(runner, row, call)
     if call.options.get("error") is None or call.options.get("history") is False:
-        return own
-    if any(aggregate.function is Function.UNITS for aggregate in own.query.measured):
+        return request
+    if any(aggregate.function is Function.UNITS for aggregate in request.query.measured):
         # counts of distinct ids do not follow from other answers
-        return own
-    return OnlineRequest(own)
+        return request
+    return OnlineRequest(request)
 
 
 def _query(
@@ -72,49 +72,51 @@ def _query(
 
 
 def _priced(runner: Runner, row: str, call: Call) -> list[Price]:
-    return priced(runner, [_asked(runner, row, replace(call, subject=one)) for one in call.subject])
+    return priced(runner, [_asked(runner, row, replace(call, subject=sql)) for sql in call.subject])
 
 
 def priced(runner: Runner, requests: Sequence[AnswerRequest | OnlineRequest]) -> list[Price]:
     """Return the price of each request, as if affordable ones before it had been bought."""
     with runner.reading() as store:
         state = store.accountant
-        tried = state.synopses.sketch()
-        left: dict[str, PrivacyLoss] = {}
-        bought: dict[str, Held] = {}
+        trial = state.synopses.sketch()
+        balances: dict[str, PrivacyLoss] = {}
+        purchases: dict[str, Held] = {}
         prices = []
         for request in requests:
             row = request.analyst
-            asked: Request[Any, Answer] = request
-            ready = runner.ready(asked)
-            wanted, stored, cost, online = ready.plan, ready.stored, ready.cost, None
+            typed_request: Request[Any, Answer] = request
+            ready = runner.ready(typed_request)
+            request_plan, charge, cost, online = ready.plan, ready.stored, ready.cost, None
             if isinstance(request, OnlineRequest):
-                online = request.planned(wanted.alone, bought) if bought else wanted
-                wanted = online.bought
-            if bought and stored is None:
-                definitions = {name: view.definition() for name, view in wanted.views.items()}
-                cost = state.cost(row, wanted.level_targets(), definitions, tried)
+                online = (
+                    request.planned(request_plan.alone, purchases) if purchases else request_plan
+                )
+                request_plan = online.bought
+            if purchases and charge is None:
+                definitions = {name: view.definition() for name, view in request_plan.views.items()}
+                cost = state.cost(row, request_plan.level_targets(), definitions, trial)
             levels = {view: step.level for view, step in cost.steps.items()}
-            levels = levels if stored is None else dict(stored.levels)
-            rest = left.setdefault(row, assembly.status(store, row).remaining)
+            levels = levels if charge is None else dict(charge.levels)
+            balance = balances.setdefault(row, assembly.status(store, row).remaining)
             origin = None if online is None else online.origin
             widths = (
-                assembly.widths(wanted, row, levels, store)
+                assembly.widths(request_plan, row, levels, store)
                 if online is None or origin is None
                 else online.widths()
             )
             prices.append(
                 assembly.price(
-                    request.sql, wanted, row, cost.row, rest, store, levels, widths, origin
+                    request.sql, request_plan, row, cost.row, balance, store, levels, widths, origin
                 )
             )
             if prices[-1].affordable:
-                left[row] = rest - cost.row
-                state.note(row, cost, tried)
-                if stored is None:
-                    bought |= {
+                balances[row] = balance - cost.row
+                state.note(row, cost, trial)
+                if charge is None:
+                    purchases |= {
                         name: planned(view, levels[name], state.privacy)
-                        for name, view in wanted.views.items()
+                        for name, view in request_plan.views.items()
                     }
         return prices
 
@@ -127,12 +129,12 @@ def _infer(
 
 def inferred(runner: Runner, rows: Collection[str], call: Call) -> Inference:
     """Return what some accounts could infer together. Reads no data."""
-    wanted = options.read_options(call.options)
+    settings = options.read_options(call.options)
     query = parse(call.subject, runner.tables, call.params)
     _check_having(query)
     with runner.reading() as store:
         known = runner.cache.known(store, rows, query.table)
-    return infer(call.subject, query, wanted, known)
+    return infer(call.subject, query, settings, known)
 
 
 QUERY = Verb("sql", accuracy.OPTIONS, Answer, _query, Price, _priced)

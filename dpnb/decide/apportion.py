@@ -49,12 +49,12 @@ class Bar:
 
 def tail(u: float, level: float, sensitivity: float, privacy: PrivacyDefinition) -> float:
     """Return P(noise > u) at a level: half of exp(-u / scale), or the normal tail."""
-    made = distribution(Fraction(level), sensitivity, privacy)
+    noise_law = distribution(Fraction(level), sensitivity, privacy)
     match privacy.noise:
         case "laplace":
-            return 0.5 * math.exp(-u / made.scale)
+            return 0.5 * math.exp(-u / noise_law.scale)
         case "gaussian":
-            return 0.5 * math.erfc(u / made.scale / math.sqrt(2))
+            return 0.5 * math.erfc(u / noise_law.scale / math.sqrt(2))
 
 
 def shift(share: float, level: Fraction, sensitivity: float, privacy: PrivacyDefinition) -> float:
@@ -76,11 +76,11 @@ def levels_for(
     bars: Sequence[Bar], shares: Sequence[float], privacy: PrivacyDefinition
 ) -> dict[int, Fraction]:
     """Return the level of each noisy aggregate: the largest that one of its conditions needs."""
-    found: dict[int, Fraction] = {}
+    levels: dict[int, Fraction] = {}
     for bar, share in zip(bars, shares, strict=True):
         level = level_for(share, bar, privacy)
-        found[bar.line] = max(level, found.get(bar.line, level))
-    return found
+        levels[bar.line] = max(level, levels.get(bar.line, level))
+    return levels
 
 
 def apportion(
@@ -108,7 +108,7 @@ def apportion(
     # when a finer condition reads the same aggregate, the solver gives the coarser one almost no
     # share and a far too wide uncertain region; a hundredth of the bound makes that region narrow
     raised = _raised(shares, least)
-    if max(sum(raised[i] for i in one) for one in condition.implicants) <= bound:
+    if max(sum(raised[i] for i in implicant) for implicant in condition.implicants) <= bound:
         return raised
     return _raised(_solved(condition.implicants, bars, bound * (1 - _SPARE), privacy), least)
 
@@ -130,21 +130,21 @@ def _closed(tree: Tree, weights: Sequence[float], bound: float) -> tuple[float, 
     An OR passes its bound to each part. An AND splits it in proportion to the parts' weights, where
     the weight of a condition is sensitivity / u.
     """
-    found: dict[int, float] = {}
+    shares: dict[int, float] = {}
 
     def weight(node: Tree) -> float:
         return weights[node] if isinstance(node, int) else sum(map(weight, node.parts))
 
-    def assign(node: Tree, own: float) -> None:
+    def assign(node: Tree, share: float) -> None:
         if isinstance(node, int):
-            found[node] = own
+            shares[node] = share
             return
-        whole = weight(node)
+        total_weight = weight(node)
         for part in node.parts:
-            assign(part, own * weight(part) / whole if node.operator == "AND" else own)
+            assign(part, share * weight(part) / total_weight if node.operator == "AND" else share)
 
     assign(tree, bound)
-    return tuple(found[i] for i in range(len(weights)))
+    return tuple(shares[i] for i in range(len(weights)))
 
 
 def _solved(
@@ -192,14 +192,20 @@ def _solved(
             table[:, place[i]] -= member[:, i] * slope
         return table
 
-    within: Any = {"type": "ineq", "fun": slack, "jac": gradient}
-    positive: Any = [(1e-9, None)] * len(lines)
-    exactly: Any = {"ftol": 1e-14, "maxiter": 200}
+    constraint: Any = {"type": "ineq", "fun": slack, "jac": gradient}
+    ranges: Any = [(1e-9, None)] * len(lines)
+    settings: Any = {"ftol": 1e-14, "maxiter": 200}
     found = minimize(
-        total, start, jac=True, method="SLSQP", constraints=within, bounds=positive, options=exactly
+        total,
+        start,
+        jac=True,
+        method="SLSQP",
+        constraints=constraint,
+        bounds=ranges,
+        options=settings,
     )
     best = found.x if np.all(np.isfinite(found.x)) and found.x.min() > 0 else start
-    best = min(_feasible(best, slack), start, key=lambda tried: total(tried)[0])
+    best = min(_feasible(best, slack), start, key=lambda point: total(point)[0])
     return tuple(max(float(share), _LEAST) for share in tails(best)[0])
 
 

@@ -96,7 +96,7 @@ def decision(
         estimate=estimate,
         tests=tests(plan, max(step, 1)),
         readings=readings,
-        taken=tuple(one for one, _ in taken),
+        taken=tuple(record for record, _ in taken),
         steps=plan.steps,
         responded=tuple(flags.tolist()),
         response="0" if responded is None else str(plan.response),
@@ -132,46 +132,48 @@ def studied(
         plan.condition, plan.places, plan.reaches, tuple(term.u for term in plan.terms),
         plan.limits, np.asarray(values)[:, list(plan.order)], options.beta, options.alpha, most,
     )  # fmt: skip
-    found = study.run(options.mode, case, study.generator())
-    at = Stage(plan, 1, (Fraction(0),) * len(plan.lines), ())
-    bare = decision(sql, at, (), None, store, analyst)
-    epsilons = tuple(found.epsilons.tolist())
-    rates = np.array(found.f_est or ()) / np.maximum(np.array(found.r_est or ()), 1e-300)
-    known = rates[np.isfinite(rates)]
+    outcome = study.run(options.mode, case, study.generator())
+    stage = Stage(plan, 1, (Fraction(0),) * len(plan.lines), ())
+    bare = decision(sql, stage, (), None, store, analyst)
+    epsilons = tuple(outcome.epsilons.tolist())
+    rates = np.array(outcome.f_est or ()) / np.maximum(np.array(outcome.r_est or ()), 1e-300)
+    finite_rates = rates[np.isfinite(rates)]
     # a simulation certifies nothing
-    false, missed = shares(found.chosen, np.zeros(len(plan.groups), np.int8))
-    said = f"The published method {options.mode!r} says {found.status}"
-    if found.status == "DENIED_PLAN":
-        said += f": it would spend more than epsilon {amount_text(most)}, so nothing was run."
+    false, missed = shares(outcome.chosen, np.zeros(len(plan.groups), np.int8))
+    explanation = f"The published method {options.mode!r} says {outcome.status}"
+    if outcome.status == "DENIED_PLAN":
+        explanation += (
+            f": it would spend more than epsilon {amount_text(most)}, so nothing was run."
+        )
     else:
-        said += f", and would spend epsilon {amount_text(found.epsilon)} in this run."
+        explanation += f", and would spend epsilon {amount_text(outcome.epsilon)} in this run."
     return replace(
-        bare, chosen=tuple(found.chosen.tolist()), false=false, missed=missed,
-        fnr_bound=None if found.status == "DENIED_PLAN" else options.beta, fpr_bound=None,
+        bare, chosen=tuple(outcome.chosen.tolist()), false=false, missed=missed,
+        fnr_bound=None if outcome.status == "DENIED_PLAN" else options.beta, fpr_bound=None,
         epsilons=epsilons, min_entropy=min_entropy(epsilons),
-        estimate=float(min(known.max(), 1.0)) if len(known) else None,
-        tests=tuple(_as_run(i, test, found) for i, test in enumerate(bare.tests)),
-        reason=said, status=found.status,
+        estimate=float(min(finite_rates.max(), 1.0)) if len(finite_rates) else None,
+        tests=tuple(_as_run(i, test, outcome) for i, test in enumerate(bare.tests)),
+        reason=explanation, status=outcome.status,
     )  # fmt: skip
 
 
-def _as_run(place: int, test: Test, found: Any) -> Test:
+def _as_run(place: int, test: Test, outcome: Any) -> Test:
     """Return a condition with its newest region in the simulation; share 0 if it was not tested."""
-    rows = [row for row in found.rows if row.place == place]
+    rows = [row for row in outcome.rows if row.place == place]
     return replace(
         test, u=rows[-1].u if rows else test.u, share=math.fsum(row.share for row in rows)
     )
 
 
-def _estimate(plan: DecisionPlan, chosen: Bools, found: Found) -> float | None:
+def _estimate(plan: DecisionPlan, chosen: Bools, findings: Found) -> float | None:
     """Return the expected share of false positives if released values stood for the true ones."""
-    if not np.all(np.isfinite(found.scales)):
+    if not np.all(np.isfinite(findings.scales)):
         return None
-    each = chances(
-        plan.condition, plan.places, plan.limits, found.newest, found.scales, plan.privacy
+    probabilities = chances(
+        plan.condition, plan.places, plan.limits, findings.newest, findings.scales, plan.privacy
     )
     # treats the noises of different conditions as independent
-    likely = plan.condition.chance(each)
+    likely = plan.condition.chance(probabilities)
     if plan.options.protect == "fpr":
         chosen, likely = ~chosen, 1 - likely
     wrong = 1 - likely
@@ -186,32 +188,34 @@ def _epsilons(
     delta: float | None,
 ) -> tuple[float, ...] | None:
     """Return by group the epsilon its rows spent on the decision (predicate-wise privacy)."""
-    own = plan.level(step)
-    more = own + (plan.response or Fraction(0)) if responded is not None else own
+    step_level = plan.level(step)
+    total_level = (
+        step_level + (plan.response or Fraction(0)) if responded is not None else step_level
+    )
 
     def epsilon(level: Fraction) -> float | None:
         if plan.privacy is PURE or not level:
             return float(level)
         return None if delta is None else epsilon_shown(level, delta, plan.privacy)
 
-    less, most = epsilon(own), epsilon(more)
+    less, most = epsilon(step_level), epsilon(total_level)
     if less is None or most is None:
         return None
     return tuple(most if flag else less for flag in flags.tolist())
 
 
-def _reading(stage: Stage, place: int, step: int, found: Found) -> Reading:
+def _reading(stage: Stage, place: int, step: int, findings: Found) -> Reading:
     line = stage.plan.lines[place]
     level = stage.targets(step)[place] if step else held_before(stage)[place]
-    low, high = found.low[place], found.high[place]
+    low, high = findings.low[place], findings.high[place]
     low, high = np.minimum(low, high), np.maximum(low, high)
-    made = line.view.distribution(level, stage.plan.privacy) if level else None
+    noise_law = line.view.distribution(level, stage.plan.privacy) if level else None
     schema = stage.plan.query.schema
     return Reading(
         line.aggregate.alias, name_of(line.aggregate, schema), aggregate_text(line.aggregate, schema),
         None if line.about is None else float(line.about),
-        tuple(found.newest[place].tolist()), tuple(low.tolist()), tuple(high.tolist()), str(level),
-        made or line.view.distribution(Fraction(1), stage.plan.privacy),
+        tuple(findings.newest[place].tolist()), tuple(low.tolist()), tuple(high.tolist()), str(level),
+        noise_law or line.view.distribution(Fraction(1), stage.plan.privacy),
     )  # fmt: skip
 
 
@@ -240,12 +244,12 @@ def term_text(plan: DecisionPlan, term: Term) -> str:
 
 def condition_text(plan: DecisionPlan) -> str:
     """Return the condition as written in SQL, also where the decision tests its complement."""
-    made = plan.condition if plan.options.protect == "fnr" else plan.condition.complement()
+    original = plan.condition if plan.options.protect == "fnr" else plan.condition.complement()
 
     def text(tree: Tree, *, inner: bool) -> str:
         if isinstance(tree, Node):
-            shown = f" {tree.operator} ".join(text(part, inner=True) for part in tree.parts)
-            return f"({shown})" if inner else shown
+            formula = f" {tree.operator} ".join(text(part, inner=True) for part in tree.parts)
+            return f"({formula})" if inner else formula
         return term_text(plan, plan.terms[tree])
 
-    return text(made.tree, inner=False)
+    return text(original.tree, inner=False)

@@ -64,13 +64,13 @@ def past_margin_of_error(
     refinements : int
         Levels of the chain from ``first`` to ``held``, 0 when they are the same.
     """
-    own = distribution(held, sensitivity, privacy)
+    noise_law = distribution(held, sensitivity, privacy)
     match privacy.noise:
         case "laplace":
-            return own.quantile(alpha * ANY_LOOK / (refinements + 1) ** 2)
+            return noise_law.quantile(alpha * ANY_LOOK / (refinements + 1) ** 2)
         case "gaussian":
             ratio = float(held / first) * _FIRST_SHARE
-            return own.scale * math.sqrt(
+            return noise_law.scale * math.sqrt(
                 (1 + 1 / ratio) * (math.log1p(ratio) - 2 * math.log(alpha))
             )
 
@@ -110,8 +110,8 @@ def verdicts(
     truths.
     """
     sure, possible = settle(condition, lines, limits, low, high)
-    found = condition.value(sure).astype(np.int8) - (~condition.value(possible)).astype(np.int8)
-    return np.asarray(found, dtype=np.int8)
+    verdict = condition.value(sure).astype(np.int8) - (~condition.value(possible)).astype(np.int8)
+    return np.asarray(verdict, dtype=np.int8)
 
 
 def shares(selected: Bools, verdict: Verdicts) -> tuple[float, float]:
@@ -145,14 +145,14 @@ def chances(
     The true values are taken as the released ones plus noise (a flat prior). Shape (conditions,
     groups).
     """
-    found = []
+    probabilities = []
     for atom, line, limit in zip(condition.atoms, lines, limits, strict=True):
         z = atom.sign * (values[line] - limit) / scales[line]
         if privacy.noise == "laplace":
             half = 0.5 * np.exp(-np.abs(z))
-            found.append(np.where(z > 0, 1 - half, half))
+            probabilities.append(np.where(z > 0, 1 - half, half))
         else:
             from scipy.special import ndtr
 
-            found.append(ndtr(z))
-    return np.array(found)
+            probabilities.append(ndtr(z))
+    return np.array(probabilities)

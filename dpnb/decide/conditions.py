@@ -120,8 +120,8 @@ class Condition:
     def value(self, truth: Bools) -> Bools:
         """Return its value; ``truth``: bool array, shape (atoms, groups)."""
         bits = 1 << np.arange(len(self.atoms), dtype=np.int64)
-        found: Bools = self.table[bits @ truth.astype(np.int64)]
-        return found
+        outcomes: Bools = self.table[bits @ truth.astype(np.int64)]
+        return outcomes
 
     def chance(self, chances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return the probability that it is true when its conditions are independent.
@@ -209,9 +209,9 @@ def condition_of(atoms: Sequence[Atom], tree: Tree) -> Condition:
     RequestError
         When no group, or every group, satisfies it whatever the data.
     """
-    written = minimal(_table(tree, len(atoms)))
+    minimal_sets = minimal(_table(tree, len(atoms)))
     implicants = _reduced(
-        written,
+        minimal_sets,
         lambda one, other: atoms[one].implies(atoms[other]),
         lambda one, other: atoms[one].excludes(atoms[other]),
         shorten=True,
@@ -221,7 +221,7 @@ def condition_of(atoms: Sequence[Atom], tree: Tree) -> Condition:
             "no group can satisfy this HAVING: its conditions exclude each other",
             "Change one of them.",
         )
-    if set(implicants) != set(written):
+    if set(implicants) != set(minimal_sets):
         # noisy values are combined in the form that the shares were computed for
         tree = _sum_of_products(implicants)
     table = _table(tree, len(atoms))
@@ -236,26 +236,26 @@ def condition_of(atoms: Sequence[Atom], tree: Tree) -> Condition:
             "every group satisfies this HAVING: there is nothing to decide",
             "Change one of its conditions.",
         )
-    for sets, joined in ((implicants, _sum_of_products), (clauses, _product_of_sums)):
-        kept = sorted({i for one in sets for i in one})
-        if len(kept) < len(atoms):
+    for sets, join in ((implicants, _sum_of_products), (clauses, _product_of_sums)):
+        members = sorted({i for one in sets for i in one})
+        if len(members) < len(atoms):
             # the other conditions make no difference
-            named = [frozenset(kept.index(i) for i in one) for one in sets]
-            return condition_of([atoms[i] for i in kept], joined(named))
+            new_sets = [frozenset(members.index(i) for i in one) for one in sets]
+            return condition_of([atoms[i] for i in members], join(new_sets))
     return Condition(tuple(atoms), tree, tuple(implicants), tuple(clauses), table)
 
 
-def _exhaust(one: Atom, other: Atom) -> bool:
+def _exhaust(atom: Atom, other: Atom) -> bool:
     """Return whether one of two conditions holds in every group; an AVG may be missing in some."""
-    return not one.aggregate.function.is_mean and one.complement().implies(other)
+    return not atom.aggregate.function.is_mean and atom.complement().implies(other)
 
 
 def _sum_of_products(implicants: Sequence[Set]) -> Tree:
-    return _joined("OR", [_joined("AND", sorted(one)) for one in implicants])
+    return _joined("OR", [_joined("AND", sorted(implicant)) for implicant in implicants])
 
 
 def _product_of_sums(clauses: Sequence[Set]) -> Tree:
-    return _joined("AND", [_joined("OR", sorted(one)) for one in clauses])
+    return _joined("AND", [_joined("OR", sorted(clause)) for clause in clauses])
 
 
 def _joined(operator: Literal["AND", "OR"], parts: Sequence[Tree]) -> Tree:
@@ -268,17 +268,17 @@ def _tree(having: Having, atoms: list[Atom], *, negated: bool) -> Tree:
     if having.operator == "NOT":
         return _tree(having.parts[0], atoms, negated=not negated)
     parts = tuple(_tree(part, atoms, negated=negated) for part in having.parts)
-    both = (having.operator == "AND") != negated
+    is_and = (having.operator == "AND") != negated
     # nested brackets with the same operator are redundant
     flat = [
         inner
         for part in parts
         for inner in (
-            part.parts if isinstance(part, Node) and (part.operator == "AND") == both else (part,)
+            part.parts if isinstance(part, Node) and (part.operator == "AND") == is_and else (part,)
         )
     ]
     flat = list(dict.fromkeys(flat))
-    return flat[0] if len(flat) == 1 else Node("AND" if both else "OR", tuple(flat))
+    return flat[0] if len(flat) == 1 else Node("AND" if is_and else "OR", tuple(flat))
 
 
 def _leaf(compare: Compare, atoms: list[Atom], *, negated: bool) -> int:
@@ -289,8 +289,8 @@ def _leaf(compare: Compare, atoms: list[Atom], *, negated: bool) -> int:
         )
     operator = _NEGATED[compare.operator] if negated else compare.operator
     # two names may mean the same aggregate
-    known = (atom.aggregate for atom in atoms if atom.aggregate.means(compare.aggregate))
-    aggregate = next(known, compare.aggregate)
+    matches = (atom.aggregate for atom in atoms if atom.aggregate.means(compare.aggregate))
+    aggregate = next(matches, compare.aggregate)
     atom = Atom(aggregate, 1 if operator[0] == ">" else -1, compare.value, "=" not in operator)
     if atom not in atoms:
         atoms.append(atom)
@@ -349,8 +349,8 @@ def _table(tree: Tree, count: int) -> Bools:
     def value(node: Tree) -> Bools:
         if isinstance(node, int):
             return (index >> node & 1).astype(bool)
-        work = np.logical_and if node.operator == "AND" else np.logical_or
-        return np.asarray(work.reduce([value(part) for part in node.parts]))
+        operation = np.logical_and if node.operator == "AND" else np.logical_or
+        return np.asarray(operation.reduce([value(part) for part in node.parts]))
 
     return value(tree)
 
@@ -361,11 +361,11 @@ def minimal(table: Bools) -> list[Set]:
     index = np.arange(len(table))
     least = table.copy()
     for bit in range(count):
-        there = (index >> bit & 1).astype(bool)
-        least &= ~(there & table[index & ~(1 << bit)])
+        has_bit = (index >> bit & 1).astype(bool)
+        least &= ~(has_bit & table[index & ~(1 << bit)])
     return [
-        frozenset(bit for bit in range(count) if int(found) >> bit & 1)
-        for found in np.flatnonzero(least)
+        frozenset(bit for bit in range(count) if int(bits) >> bit & 1)
+        for bits in np.flatnonzero(least)
     ]
 
 
@@ -381,31 +381,31 @@ def _reduced(
     Members are dropped only if ``shorten``. Sets are stored as bits here, as there may be nearly a
     thousand.
     """
-    members = sorted({member for one in sets for member in one})
+    members = sorted({member for subset in sets for member in subset})
     pairs = [(a, b) for a in members for b in members if a != b]
     if not any(covers(a, b) or settles(a, b) for a, b in pairs):
         return list(sets)
     covered = {a: sum(1 << b for b in members if a != b and covers(a, b)) for a in members}
     settled = [(1 << a) | (1 << b) for a, b in pairs if settles(a, b)]
-    found: dict[int, int] = {}
-    for one in sets:
-        bits = sum(1 << a for a in one)
+    closures: dict[int, int] = {}
+    for subset in sets:
+        bits = sum(1 << a for a in subset)
         if any(bits & pair == pair for pair in settled):
             continue
         within = 0
-        for a in one:
+        for a in subset:
             within |= covered[a]
-        found[bits & ~within if shorten else bits] = bits | within
+        closures[bits & ~within if shorten else bits] = bits | within
     return [
         frozenset(a for a in members if least >> a & 1)
-        for least, closed in found.items()
-        if not any(_absorbs(other, found, least, closed) for other in found)
+        for least, closure in closures.items()
+        if not any(_absorbs(other, closures, least, closure) for other in closures)
     ]
 
 
-def _absorbs(other: int, found: dict[int, int], one: int, closed: int) -> bool:
+def _absorbs(other: int, closures: dict[int, int], bits: int, closure: int) -> bool:
     """Return whether a set makes another one redundant; of two equivalent sets, the first stays."""
-    if other == one or other & ~closed:
+    if other == bits or other & ~closure:
         return False
-    mutual = not one & ~found[other]
-    return not mutual or list(found).index(other) < list(found).index(one)
+    mutual = not bits & ~closures[other]
+    return not mutual or list(closures).index(other) < list(closures).index(bits)

@@ -50,8 +50,12 @@ from dpnb.results import rebilled
 
 def _either(ways: Sequence[str]) -> str:
     """Return alternatives that would each work, and that nothing was charged."""
-    said = ", or ".join(ways)
-    return f"{said[:1].upper()}{said[1:]}. Nothing was charged." if ways else "Nothing was charged."
+    advice = ", or ".join(ways)
+    return (
+        f"{advice[:1].upper()}{advice[1:]}. Nothing was charged."
+        if ways
+        else "Nothing was charged."
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,8 +77,8 @@ class Decider:
 
     def _run(self, request: Request[P, R], name: str) -> R:
         """Carry out one request of the decision; ``name`` distinguishes it from the others."""
-        own = None if self.identifier is None else f"{self.identifier} {name}"
-        return self.runner.run(request, self.cancel, own)
+        request_id = None if self.identifier is None else f"{self.identifier} {name}"
+        return self.runner.run(request, self.cancel, request_id)
 
     @property
     def studies(self) -> bool:
@@ -103,37 +107,39 @@ class Decider:
         """
         if not self.plan.steps:
             with self.runner.lock:
-                paid = not self._to_pay()[1]
+                is_paid = not self._to_pay()[1]
             try:
-                if not paid:
+                if not is_paid:
                     self._check_most(self.plan.worst)
                 return self._responded()
             except BudgetError as error:
                 raise self._dearer_response(error) from None
         try:
             self._check_step(1)
-            made = self._run(self._step(1), "step 1")
+            latest = self._run(self._step(1), "step 1")
         except BudgetError as error:
             raise self._dearer(error) from None
         if self.plan.options.mode == "hybrid":
-            return self._hybrid(made)
+            return self._hybrid(latest)
         # without a step, past answers already certify the decision
-        reason = self._done(made) if made.taken else ""
+        reason = self._done(latest) if latest.taken else ""
         while reason is None:
-            step = len(made.taken) + 1
+            step = len(latest.taken) + 1
             try:
                 self._check_step(step)
                 if self.cancel is not None and self.cancel.is_set():
                     raise InterruptedRequestError("interrupted", "Nothing was charged.")
-                found = self._run(self._step(step), f"step {step}")
+                next_decision = self._run(self._step(step), f"step {step}")
             except DpnbError as error:
                 reason = self._stopped(error)
                 break
-            made = rebilled(
-                found, spent=made.spent + found.spent, stored=made.stored and found.stored
+            latest = rebilled(
+                next_decision,
+                spent=latest.spent + next_decision.spent,
+                stored=latest.stored and next_decision.stored,
             )
-            reason = self._done(made)
-        return self._named(made, reason)
+            reason = self._done(latest)
+        return self._named(latest, reason)
 
     def price(self) -> DecisionPrice:
         """Return the plan and its current price; spends nothing."""
@@ -153,7 +159,7 @@ class Decider:
             confidence=options.confidence,
             groups=len(plan.groups),
             tests=tests(plan, 1),
-            implicants=tuple(tuple(sorted(one)) for one in plan.condition.implicants),
+            implicants=tuple(tuple(sorted(implicant)) for implicant in plan.condition.implicants),
             readings=tuple(
                 (line.aggregate.alias, aggregate_text(line.aggregate, plan.query.schema))
                 for line in plan.lines
@@ -174,28 +180,30 @@ class Decider:
     def _to_pay(self) -> tuple[PrivacyLoss, Fraction, bool]:
         """Return the next part's cost, the most all may cost, and whether past answers suffice."""
         plan, none = self.plan, PrivacyLoss.none()
-        taken = self._taken()
+        charges = self._taken()
         if self.studies:
             return none, Fraction(0), False
         if not plan.steps:
             return self._response_to_pay(None)
-        if taken and plan.options.mode == "hybrid":
+        if charges and plan.options.mode == "hybrid":
             return self._response_to_pay(self._in_doubt())
-        if taken:
-            made = self._built(stage(plan, len(taken), self.analyst, self.store), len(taken))
-            if self._done(made) is not None:
+        if charges:
+            latest = self._built(stage(plan, len(charges), self.analyst, self.store), len(charges))
+            if self._done(latest) is not None:
                 return none, Fraction(0), False
         elif self._from_past() is not None:
             return none, Fraction(0), True
         last = plan.options.steps or plan.steps
-        before = plan.level(len(taken))
+        before = plan.level(len(charges))
         most = plan.level(last) - before + (plan.response or Fraction(0))
         if plan.options.most is not None:
             most = min(most, max(plan.options.most - before, Fraction(0)))
-        return self._next_cost(len(taken)), most, False
+        return self._next_cost(len(charges)), most, False
 
-    def _response_to_pay(self, asked: Sequence[int] | None) -> tuple[PrivacyLoss, Fraction, bool]:
-        request = self._response(asked)
+    def _response_to_pay(
+        self, positions: Sequence[int] | None
+    ) -> tuple[PrivacyLoss, Fraction, bool]:
+        request = self._response(positions)
         ready = self.runner.ready(request)
         if ready.stored is not None or not request.asked:
             return PrivacyLoss.none(), Fraction(0), False
@@ -203,15 +211,15 @@ class Decider:
 
     def _in_doubt(self) -> list[int]:
         """Return the groups that one pass leaves in doubt."""
-        at = stage(self.plan, 1, self.analyst, self.store)
-        settled = three_way(at, self._found(at, 1))
-        return [place for place, verdict in enumerate(settled.tolist()) if verdict == 0]
+        current_stage = stage(self.plan, 1, self.analyst, self.store)
+        verdicts = three_way(current_stage, self._found(current_stage, 1))
+        return [place for place, verdict in enumerate(verdicts.tolist()) if verdict == 0]
 
     # steps
 
     def _step(self, step: int) -> StepRequest:
-        def show(made: Stage, charge: Charge, fresh: bool) -> Decision:
-            built = self._built(made, made.step)
+        def show(current_stage: Stage, charge: Charge, fresh: bool) -> Decision:
+            built = self._built(current_stage, current_stage.step)
             return rebilled(
                 built, spent=charge.row if fresh else PrivacyLoss.none(), stored=not fresh
             )
@@ -223,34 +231,41 @@ class Decider:
 
     def _taken(self) -> list[Charge]:
         charges = self.store.accountant.charges
-        found = []
+        step_charges = []
         for step in range(1, self.plan.steps + 1):
             charge = charges.get((self.analyst, step_name(self.plan, step)))
             if charge is None:
                 break
-            found.append(charge)
-        return found
+            step_charges.append(charge)
+        return step_charges
 
-    def _built(self, made: Stage, step: int) -> Decision:
+    def _built(self, current_stage: Stage, step: int) -> Decision:
         """Return the decision after its first ``step`` stored steps."""
-        taken = []
+        records = []
         for number, charge in enumerate(self._taken()[:step], start=1):
-            found = self._found(made, number)
-            chosen = self.plan.condition.value(found.kept)
-            false, missed = shares(chosen, found.verdict)
+            findings = self._found(current_stage, number)
+            chosen = self.plan.condition.value(findings.kept)
+            false, missed = shares(chosen, findings.verdict)
             if self.plan.options.protect == "fpr":
                 false, missed = missed, false
-            unknown = int((found.verdict == 0).sum())
-            taken.append((Taken(number, charge.row, false, missed, unknown), charge))
-        built = decision(self.sql, made, taken, self._found(made, step), self.store, self.analyst)
+            unknown = int((findings.verdict == 0).sum())
+            records.append((Taken(number, charge.row, false, missed, unknown), charge))
+        built = decision(
+            self.sql,
+            current_stage,
+            records,
+            self._found(current_stage, step),
+            self.store,
+            self.analyst,
+        )
         further = None
         if self.plan.options.mode == "certified" and step < self.plan.steps:
             further = self._next_cost(step)
         return replace(built, next_cost=further)
 
-    def _found(self, made: Stage, step: int) -> Found:
+    def _found(self, current_stage: Stage, step: int) -> Found:
         """Return the findings after a step; those of a charged step never change."""
-        make = partial(found_at, made, step, self.store.accountant)
+        make = partial(found_at, current_stage, step, self.store.accountant)
         if not step or self.key is None:
             return make()
         charge = self.store.accountant.charges[self.analyst, step_name(self.plan, step)]
@@ -263,60 +278,60 @@ class Decider:
     def _from_past(self) -> Decision | None:
         return self._past(stage(self.plan, 1, self.analyst, self.store))
 
-    def _past(self, made: Stage) -> Decision | None:
+    def _past(self, current_stage: Stage) -> Decision | None:
         """Return the decision from earlier answers alone, if they certify it."""
         options = self.plan.options
-        wanted = options.mode == "certified" and options.steps is None and made.step == 1
-        if not wanted or not made.seen:
+        eligible = options.mode == "certified" and options.steps is None and current_stage.step == 1
+        if not eligible or not current_stage.seen:
             return None
-        found = self._found(made, 0)
-        if shares(found.verdict >= 0, found.verdict)[0] > options.goal:
+        findings = self._found(current_stage, 0)
+        if shares(findings.verdict >= 0, findings.verdict)[0] > options.goal:
             return None
-        built = decision(self.sql, made, (), found, self.store, self.analyst)
+        built = decision(self.sql, current_stage, (), findings, self.store, self.analyst)
         return replace(
             rebilled(built, stored=True), status="certified",
             next_cost=self.store.accountant.cost(
-                self.analyst, made.level_targets(), made.definitions()
+                self.analyst, current_stage.level_targets(), current_stage.definitions()
             ).row,
         )  # fmt: skip
 
     # when to stop
 
-    def _done(self, made: Decision) -> str | None:
+    def _done(self, latest: Decision) -> str | None:
         """Return why no further step is taken, or None to take one."""
-        options, step = self.plan.options, len(made.taken)
+        options, step = self.plan.options, len(latest.taken)
         if options.mode != "certified":
             return ""
         if options.steps is not None:
             return "" if step >= options.steps else None
         with self.runner.lock:
-            at = stage(self.plan, step, self.analyst, self.store)
-            found = self._found(at, step)
-        if is_certified(self.plan, found):
+            current_stage = stage(self.plan, step, self.analyst, self.store)
+            findings = self._found(current_stage, step)
+        if is_certified(self.plan, findings):
             return ""
         if step >= self.plan.steps:
             return (
                 "All steps were taken, but too many groups are too close to the thresholds. Decide with a "
                 "smaller u, or allow more errors."
             )
-        if is_hopeless(at, found):
+        if is_hopeless(current_stage, findings):
             return (
                 "More steps are not expected to certify it, so none was taken: too many groups are too "
                 "close to the thresholds for this u."
             )
         return None
 
-    def _named(self, made: Decision, reason: str) -> Decision:
+    def _named(self, latest: Decision, reason: str) -> Decision:
         """Return the decision with its status and reason."""
         options = self.plan.options
         if options.mode != "certified":
-            return made
-        other = made.false if options.protect == "fnr" else made.missed
+            return latest
+        other = latest.false if options.protect == "fnr" else latest.missed
         if other <= options.goal:
-            return replace(made, status="certified", reason=reason)
+            return replace(latest, status="certified", reason=reason)
         if not reason and options.steps is not None:
             reason = "It stopped after the number of steps that you gave."
-        return replace(made, status="not certified", reason=reason)
+        return replace(latest, status="not certified", reason=reason)
 
     def _stopped(self, error: DpnbError) -> str:
         """Return why a further part was not answered, and what would help."""
@@ -352,9 +367,11 @@ class Decider:
         ways = []
         if 0 < left < cost:
             u = self._passing(float(cost / left) ** (1 / (growth(privacy) // 2)))
-            given = ", ".join(f"{alias!r}: {number:g}" for alias, number in u.items())
+            entries = ", ".join(f"{alias!r}: {number:g}" for alias, number in u.items())
             option = ",".join(f"{alias}={number:g}" for alias, number in u.items())
-            ways.append(f"give u={{{given}}} (--u {option}), with which the first step would pass")
+            ways.append(
+                f"give u={{{entries}}} (--u {option}), with which the first step would pass"
+            )
         if plan.options.most is not None:
             ways.append("raise most (--most)")
         if ceiling <= left and privacy is not GDP:
@@ -377,17 +394,17 @@ class Decider:
 
     def _passing(self, factor: float) -> dict[str, float]:
         """Return ``factor`` times the uncertain regions, rounded up, for the option ``u``."""
-        found: dict[str, float] = {}
+        regions: dict[str, float] = {}
         for term in self.plan.terms:
             alias, u = term.atom.aggregate.alias, term.u / term.rows
-            found[alias] = max(u, found.get(alias, u))
+            regions[alias] = max(u, regions.get(alias, u))
         # one per cent more, because new regions give slightly different shares of the bound
-        return {alias: rounded_up(1.01 * factor * u, 3) for alias, u in found.items()}
+        return {alias: rounded_up(1.01 * factor * u, 3) for alias, u in regions.items()}
 
     # randomised response
 
-    def _response(self, asked: Sequence[int] | None) -> ResponseRequest:
-        chosen = range(len(self.plan.groups)) if asked is None else asked
+    def _response(self, positions: Sequence[int] | None) -> ResponseRequest:
+        chosen = range(len(self.plan.groups)) if positions is None else positions
         return ResponseRequest(
             self.analyst, self.sql, self.plan, tuple(chosen), self.plan.options.conditional,
             self.store, self.key and (self.key, tuple(chosen)),
@@ -395,32 +412,46 @@ class Decider:
 
     def _responded(self) -> Decision:
         request = self._response(None)
-        found: Responded = self._run(request, "response")
+        responses: Responded = self._run(request, "response")
         with self.runner.lock:
-            at = Stage(self.plan, 1, (Fraction(0),) * len(self.plan.lines), ())
-            made = decision(self.sql, at, (), None, self.store, self.analyst, found, request.asked)
-        spent = found.charge.row if found.fresh else PrivacyLoss.none()
-        return rebilled(made, spent=spent, stored=not found.fresh)
+            current_stage = Stage(self.plan, 1, (Fraction(0),) * len(self.plan.lines), ())
+            latest = decision(
+                self.sql,
+                current_stage,
+                (),
+                None,
+                self.store,
+                self.analyst,
+                responses,
+                request.asked,
+            )
+        spent = responses.charge.row if responses.fresh else PrivacyLoss.none()
+        return rebilled(latest, spent=spent, stored=not responses.fresh)
 
-    def _hybrid(self, made: Decision) -> Decision:
+    def _hybrid(self, latest: Decision) -> Decision:
         """Answer the groups that one pass leaves in doubt by randomised response."""
         with self.runner.lock:
-            at, asked = stage(self.plan, 1, self.analyst, self.store), self._in_doubt()
-        if not asked:
-            return replace(made, fpr_bound=self.plan.options.alpha)
+            current_stage, positions = (
+                stage(self.plan, 1, self.analyst, self.store),
+                self._in_doubt(),
+            )
+        if not positions:
+            return replace(latest, fpr_bound=self.plan.options.alpha)
         try:
-            if self._response_to_pay(asked)[1]:
+            if self._response_to_pay(positions)[1]:
                 self._check_most(self.plan.worst)
-            found: Responded = self._run(self._response(asked), "response")
+            responses: Responded = self._run(self._response(positions), "response")
         except DpnbError as error:
             return replace(
-                made, status="partial", reason=self._stopped(error), fpr_bound=None,
+                latest, status="partial", reason=self._stopped(error), fpr_bound=None,
                 fnr_bound=self.plan.options.beta / 2,
             )  # fmt: skip
         with self.runner.lock:
             charge = self._taken()[0]
-            whole = decision(
-                self.sql, at, [(made.taken[0], charge)], self._found(at, 1), self.store, self.analyst, found, asked,
+            full_decision = decision(
+                self.sql, current_stage, [(latest.taken[0], charge)], self._found(current_stage, 1), self.store, self.analyst, responses, positions,
             )  # fmt: skip
-        more = found.charge.row if found.fresh else PrivacyLoss.none()
-        return rebilled(whole, spent=made.spent + more, stored=made.stored and not found.fresh)
+        more = responses.charge.row if responses.fresh else PrivacyLoss.none()
+        return rebilled(
+            full_decision, spent=latest.spent + more, stored=latest.stored and not responses.fresh
+        )

@@ -228,7 +228,7 @@ class Decision(Billed, Result):
     @property
     def selected(self) -> list[Group]:
         """The groups of the inclusive list: few false negatives, perhaps false positives."""
-        return self._named([bool(one) for one in self.chosen])
+        return self._named([bool(flag) for flag in self.chosen])
 
     @property
     def strict(self) -> list[Group]:
@@ -300,10 +300,12 @@ class Decision(Billed, Result):
                 "this decision is not connected to a session",
                 f"Ask session.decide again, with the same options and steps={len(self.taken) + 1}.",
             )
-        found = self.further(len(self.taken) + 1)
-        if len(found.taken) <= len(self.taken):
-            raise BudgetError("the step was not taken", found.reason or "Nothing was charged.")
-        return found
+        next_decision = self.further(len(self.taken) + 1)
+        if len(next_decision.taken) <= len(self.taken):
+            raise BudgetError(
+                "the step was not taken", next_decision.reason or "Nothing was charged."
+            )
+        return next_decision
 
     def statements(self) -> tuple[tuple[str, str], ...]:
         """Return the statements about each error, each with a short name.
@@ -313,8 +315,8 @@ class Decision(Billed, Result):
         tuple of pairs of str
             At least one for each of the two errors.
         """
-        said: tuple[tuple[str, str], ...] = display("cards.decision_words").statements(self)
-        return said
+        pairs: tuple[tuple[str, str], ...] = display("cards.decision_words").statements(self)
+        return pairs
 
     # exports
 
@@ -333,12 +335,12 @@ class Decision(Billed, Result):
         columns: dict[str, list[Any]] = {
             key: [group[i] for group in self.groups] for i, key in enumerate(self.keys)
         }
-        columns["selected"] = [bool(one) for one in self.chosen]
-        columns["verdict"] = [VERDICTS[one] for one in self.verdicts]
-        for name, found in zip(self.reading_names(), self.readings, strict=True):
-            columns[name] = list(found.values)
-            columns[f"{name}_low"] = list(found.low)
-            columns[f"{name}_high"] = list(found.high)
+        columns["selected"] = [bool(mark) for mark in self.chosen]
+        columns["verdict"] = [VERDICTS[mark] for mark in self.verdicts]
+        for name, reading in zip(self.reading_names(), self.readings, strict=True):
+            columns[name] = list(reading.values)
+            columns[f"{name}_low"] = list(reading.low)
+            columns[f"{name}_high"] = list(reading.high)
         if self.epsilons is not None:
             columns["epsilon"] = list(self.epsilons)
         return pd.DataFrame(columns)
@@ -356,10 +358,10 @@ class Decision(Billed, Result):
         list of str
             One for each of ``readings``.
         """
-        names = [one.name if shown else one.alias for one in self.readings]
+        names = [reading.name if shown else reading.alias for reading in self.readings]
         return [
-            name if one.about is None else f"{name} - {one.about:g}, summed"
-            for name, one in zip(names, self.readings, strict=True)
+            name if reading.about is None else f"{name} - {reading.about:g}, summed"
+            for name, reading in zip(names, self.readings, strict=True)
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -372,9 +374,9 @@ class Decision(Billed, Result):
         """
         return to_plain(
             self,
-            readings=[_plain_reading(one) for one in self.readings],
-            tests=[to_plain(one) for one in self.tests],
-            taken=[to_plain(one) for one in self.taken],
+            readings=[_plain_reading(part) for part in self.readings],
+            tests=[to_plain(part) for part in self.tests],
+            taken=[to_plain(part) for part in self.taken],
         )
 
     @classmethod
@@ -398,13 +400,13 @@ class Decision(Billed, Result):
         cost = values["next_cost"]
         values["next_cost"] = None if cost is None else PrivacyLoss.from_dict(cost)
         values["groups"] = tuple(tuple(group) for group in values["groups"])
-        values["readings"] = tuple(_read_reading(one) for one in values["readings"])
+        values["readings"] = tuple(_read_reading(entry) for entry in values["readings"])
         values["tests"] = tuple(
-            Test(**{**one, "limits": tuple(one["limits"])}) for one in values["tests"]
+            Test(**{**entry, "limits": tuple(entry["limits"])}) for entry in values["tests"]
         )
         values["taken"] = tuple(
-            Taken(**{**one, "spent": PrivacyLoss.from_dict(one["spent"])})
-            for one in values["taken"]
+            Taken(**{**entry, "spent": PrivacyLoss.from_dict(entry["spent"])})
+            for entry in values["taken"]
         )
         for name in ("keys", "chosen", "verdicts", "responded", "warnings"):
             values[name] = tuple(values[name])
@@ -435,16 +437,16 @@ class Decision(Billed, Result):
             "privacy": self.privacy,
             "charged": self.charged.to_dict(),
             "conditions": [
-                {"text": one.text, "u": one.u, "share": one.share} for one in self.tests
+                {"text": part.text, "u": part.u, "share": part.share} for part in self.tests
             ],
             "aggregates": [
-                {"text": one.text, "level": one.level, "distribution": one.distribution.to_dict()}
-                for one in self.readings
+                {"text": part.text, "level": part.level, "distribution": part.distribution.to_dict()}
+                for part in self.readings
             ],
             "steps": [
-                {"step": one.number, "spent": one.spent.to_dict(), "false": one.false,
-                 "missed": one.missed}
-                for one in self.taken
+                {"step": part.number, "spent": part.spent.to_dict(), "false": part.false,
+                 "missed": part.missed}
+                for part in self.taken
             ],
             "stamp": self.stamp,
             "guarantee": guarantee(self.conditional),
@@ -463,13 +465,18 @@ class Decision(Billed, Result):
         return markdown
 
 
-def _plain_reading(one: Reading) -> dict[str, Any]:
-    data = {f.name: getattr(one, f.name) for f in fields(one)}
+def _plain_reading(reading: Reading) -> dict[str, Any]:
+    data = {f.name: getattr(reading, f.name) for f in fields(reading)}
     ends = {
         name: [end if abs(end) < float("inf") else None for end in data[name]]
         for name in ("low", "high")
     }
-    return {**data, **ends, "values": list(one.values), "distribution": one.distribution.to_dict()}
+    return {
+        **data,
+        **ends,
+        "values": list(reading.values),
+        "distribution": reading.distribution.to_dict(),
+    }
 
 
 def _read_reading(data: Mapping[str, Any]) -> Reading:

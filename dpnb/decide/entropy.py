@@ -87,8 +87,8 @@ def enumerated(epsilons: Floats) -> float:
         slack = 1e-12
         fits = (rest >= low[free] - slack) & (rest <= high[free] + slack)
         if fits.any():
-            found = surprise(others[fits]).sum(axis=1) + surprise(np.maximum(rest[fits], 0.0))
-            least = min(least, float(found.min()))
+            entropies = surprise(others[fits]).sum(axis=1) + surprise(np.maximum(rest[fits], 0.0))
+            least = min(least, float(entropies.min()))
     return least
 
 

@@ -69,16 +69,18 @@ def found_at(stage: Stage, step: int, state: Accountant) -> Found:
     plan = stage.plan
     low, high = _past_intervals(stage, state)
     alpha = _failing(stage) / len(plan.lines) / plan.steps
-    seen: list[Floats] = []
-    held = stage.targets(step) if step else held_before(stage)
+    releases: list[Floats] = []
+    line_levels = stage.targets(step) if step else held_before(stage)
     newest = np.zeros_like(low)
-    for one in stage.seen:
-        if not step and one.held == held[one.line]:
-            newest[one.line] = _version(plan, one.line, one.view, one.held, state)
+    for past_view in stage.seen:
+        if not step and past_view.held == line_levels[past_view.line]:
+            newest[past_view.line] = _version(
+                plan, past_view.line, past_view.view, past_view.held, state
+            )
     for number in range(1, step + 1):
         newest = _versions(stage, stage.targets(number), state)
         fresh = _added(stage, newest, number, state)
-        seen.append(fresh)
+        releases.append(fresh)
         for i, line in enumerate(plan.lines):
             half = margin_of_error(line.levels[number - 1], plan.reaches[i], plan.privacy, alpha)
             half += slack(stage, i, number)
@@ -86,12 +88,12 @@ def found_at(stage: Stage, step: int, state: Accountant) -> Found:
             high[i] = np.minimum(high[i], fresh[i] + half)
     us = [_regions(stage, number) for number in range(1, step + 1)]
     return Found(
-        kept(plan.condition, plan.places, plan.limits, seen, us),
+        kept(plan.condition, plan.places, plan.limits, releases, us),
         verdicts(plan.condition, plan.places, plan.limits, low, high),
-        newest, low, high, seen[-1] if seen else newest,
+        newest, low, high, releases[-1] if releases else newest,
         [
             line.view.distribution(level, plan.privacy).scale if level else float("inf")
-            for level, line in zip(held, plan.lines, strict=True)
+            for level, line in zip(line_levels, plan.lines, strict=True)
         ],
     )  # fmt: skip
 
@@ -117,8 +119,8 @@ def check_lattice(stage: Stage) -> None:
 def held_before(stage: Stage) -> tuple[Fraction, ...]:
     """Return, by line, the finest level seen before; 0 for none."""
     finest = [Fraction(0)] * len(stage.plan.lines)
-    for one in stage.seen:
-        finest[one.line] = max(finest[one.line], one.held)
+    for past_view in stage.seen:
+        finest[past_view.line] = max(finest[past_view.line], past_view.held)
     return tuple(finest)
 
 
@@ -145,14 +147,14 @@ def _version(
     if version is None:
         return np.zeros(len(plan.groups))
     unit = float(plan.lines[place].view.granularity)
-    made: Floats = np.asarray(version.vector, dtype=np.float64)[list(plan.order)] * unit
-    return made
+    values: Floats = np.asarray(version.vector, dtype=np.float64)[list(plan.order)] * unit
+    return values
 
 
 def _versions(stage: Stage, levels: Sequence[Fraction], state: Accountant) -> Floats:
     """Return the lines' versions at given levels, shape (lines, groups)."""
-    named = enumerate(zip(stage.names, levels, strict=True))
-    return np.array([_version(stage.plan, i, name, level, state) for i, (name, level) in named])
+    pairs = enumerate(zip(stage.names, levels, strict=True))
+    return np.array([_version(stage.plan, i, name, level, state) for i, (name, level) in pairs])
 
 
 def _added(stage: Stage, newest: Floats, step: int, state: Accountant) -> Floats:
@@ -160,12 +162,12 @@ def _added(stage: Stage, newest: Floats, step: int, state: Accountant) -> Floats
     if not any(stage.starts):
         return newest
     before = _versions(stage, stage.starts, state)
-    made = newest.copy()
+    release = newest.copy()
     for i, (start, target) in enumerate(zip(stage.starts, stage.targets(step), strict=True)):
         if start:
             gap = float(target - start)
-            made[i] = newest[i] + (newest[i] - before[i]) * (float(start) / gap)
-    return made
+            release[i] = newest[i] + (newest[i] - before[i]) * (float(start) / gap)
+    return release
 
 
 def _failing(stage: Stage) -> float:
@@ -178,18 +180,23 @@ def _past_intervals(stage: Stage, state: Accountant) -> tuple[Floats, Floats]:
     plan, alpha = stage.plan, _failing(stage)
     low = np.full((len(plan.lines), len(plan.groups)), -np.inf)
     high = -low
-    for one in stage.seen:
-        line = plan.lines[one.line]
+    for past_view in stage.seen:
+        line = plan.lines[past_view.line]
         # view n of all views seen gets 6/(pi n)^2: the choice of views may depend on what they
         # showed
-        own = alpha * ANY_LOOK / one.rank**2
+        view_alpha = alpha * ANY_LOOK / past_view.rank**2
         half = past_margin_of_error(
-            one.first, one.held, one.refinements, plan.reaches[one.line], plan.privacy, own
+            past_view.first,
+            past_view.held,
+            past_view.refinements,
+            plan.reaches[past_view.line],
+            plan.privacy,
+            view_alpha,
         )
-        values = _version(plan, one.line, one.view, one.held, state)
+        values = _version(plan, past_view.line, past_view.view, past_view.held, state)
         half += float(_LATTICE * line.view.granularity)
-        low[one.line] = np.maximum(low[one.line], values - half)
-        high[one.line] = np.minimum(high[one.line], values + half)
+        low[past_view.line] = np.maximum(low[past_view.line], values - half)
+        high[past_view.line] = np.minimum(high[past_view.line], values + half)
     return low, high
 
 
@@ -223,6 +230,6 @@ def three_way(stage: Stage, found: Found) -> Verdicts:
         )
         v += slack(stage, term.line, 1)
         sure[i] = passes(term.atom.sign, found.fresh[term.line], plan.limits[i], -v)
-    made = plan.condition.value(sure).astype(np.int8)
-    made -= (~plan.condition.value(found.kept)).astype(np.int8)
-    return np.asarray(made, dtype=np.int8)
+    verdict = plan.condition.value(sure).astype(np.int8)
+    verdict -= (~plan.condition.value(found.kept)).astype(np.int8)
+    return np.asarray(verdict, dtype=np.int8)

@@ -54,27 +54,29 @@ def measured_query(query: Query, atoms: Sequence[Atom]) -> Query:
     RequestError
         For aggregates that no condition uses, and for names that are reserved for results.
     """
-    found: list[Aggregate] = []
-    for own in query.aggregates:
-        if not any(own.means(atom.aggregate) for atom in atoms):
+    measurements: list[Aggregate] = []
+    for candidate in query.aggregates:
+        if not any(candidate.means(atom.aggregate) for atom in atoms):
             raise RequestError(
-                f"{own.alias!r} is not used in HAVING",
+                f"{candidate.alias!r} is not used in HAVING",
                 "Leave it out, and ask for it with query.",
             )
-        if not any(own.means(other) for other in found):
-            found.append(own)
+        if not any(candidate.means(other) for other in measurements):
+            measurements.append(candidate)
     names = {key.alias.casefold() for key in query.keys}
-    names |= {f"{a.alias}{end}".casefold() for a in found for end in ("", "_low", "_high")}
-    for taken in sorted(names & RESERVED):
+    names |= {f"{a.alias}{end}".casefold() for a in measurements for end in ("", "_low", "_high")}
+    for name in sorted(names & RESERVED):
         raise RequestError(
-            f"the name {taken!r} is reserved for a column of the result", "Choose another with AS."
+            f"the name {name!r} is reserved for a column of the result", "Choose another with AS."
         )
     for atom in atoms:
-        if not any(atom.aggregate.means(other) for other in found):
-            own = atom.aggregate
-            alias = unused(own.alias, names)
-            found.append(Aggregate(own.function, own.value, own.filter, alias))
-    return Query(query.table, query.keys, tuple(found), query.where, schema=query.schema)
+        if not any(atom.aggregate.means(other) for other in measurements):
+            candidate = atom.aggregate
+            alias = unused(candidate.alias, names)
+            measurements.append(
+                Aggregate(candidate.function, candidate.value, candidate.filter, alias)
+            )
+    return Query(query.table, query.keys, tuple(measurements), query.where, schema=query.schema)
 
 
 def declared_groups(query: Query) -> tuple[tuple[tuple[str | int, ...], ...], tuple[int, ...]]:
@@ -85,12 +87,12 @@ def declared_groups(query: Query) -> tuple[tuple[tuple[str | int, ...], ...], tu
     RequestError
         When WHERE excludes every group.
     """
-    order, labels, asked = transposition(query), group_labels(query), asked_groups(query)
-    if not asked:
+    order, labels, positions = transposition(query), group_labels(query), asked_groups(query)
+    if not positions:
         raise RequestError(
             "WHERE excludes every group", "Leave room for at least one of the declared values."
         )
-    return tuple(labels[row] for row in asked), tuple(order[row] for row in asked)
+    return tuple(labels[row] for row in positions), tuple(order[row] for row in positions)
 
 
 def lines_of(atoms: Sequence[Atom], query: Query, version: int) -> tuple[list[Line], list[int]]:
@@ -98,9 +100,9 @@ def lines_of(atoms: Sequence[Atom], query: Query, version: int) -> tuple[list[Li
     lines: list[Line] = []
     places: list[int] = []
     for atom in atoms:
-        own, about, rows = atom.aggregate, None, None
-        if not own.function.is_mean:
-            (view,) = views_of(own, query, version).values()
+        operand, about, rows = atom.aggregate, None, None
+        if not operand.function.is_mean:
+            (view,) = views_of(operand, query, version).values()
         elif isinstance(atom.threshold, str):
             raise RequestError(
                 "an AVG can only be compared with the same number for all groups",
@@ -108,14 +110,14 @@ def lines_of(atoms: Sequence[Atom], query: Query, version: int) -> tuple[list[Li
             )
         else:
             about = atom.threshold
-            view, rows = _centred(own, about, query, version)
+            view, rows = _centred(operand, about, query, version)
         for place, line in enumerate(lines):
             if line.view == view:
                 places.append(place)
                 break
         else:
             places.append(len(lines))
-            lines.append(Line(own, view, about, (), rows))
+            lines.append(Line(operand, view, about, (), rows))
     return lines, places
 
 
@@ -154,18 +156,18 @@ def each_number(
 ) -> list[Fraction]:
     """Return the thresholds of all groups from the mapping of that name."""
     numbers: dict[tuple[Any, ...], Fraction] = {}
-    for group, one in options.thresholds[name].items():
-        own = tuple(map(_label, group if isinstance(group, tuple) else (group,)))
-        if own in numbers:
+    for group, threshold in options.thresholds[name].items():
+        group_key = tuple(map(_label, group if isinstance(group, tuple) else (group,)))
+        if group_key in numbers:
             raise RequestError(
                 f"the thresholds {given(name)} name {given(group)} twice", "Remove one of them."
             )
-        numbers[own] = one
+        numbers[group_key] = threshold
     missing = [group for group in groups if group not in numbers]
     if missing:
-        shown = missing[0][0] if len(missing[0]) == 1 else missing[0]
+        example = missing[0][0] if len(missing[0]) == 1 else missing[0]
         raise RequestError(
-            f"{len(missing)} of {len(groups)} groups have no threshold {given(name)}, such as {given(shown)}",
+            f"{len(missing)} of {len(groups)} groups have no threshold {given(name)}, such as {given(example)}",
             "Give a threshold for every declared group.",
         )
     unknown = numbers.keys() - set(groups)

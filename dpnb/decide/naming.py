@@ -43,12 +43,12 @@ def name_of(aggregate: Aggregate, schema: Schema) -> str:
 def atom_text(atom: Atom, schema: Schema) -> str:
     """Return a condition as shown, such as ``flights > 200``."""
     limit = atom.threshold
-    shown = f":{limit}" if isinstance(limit, str) else f"{float(limit):,.10g}"
-    return f"{name_of(atom.aggregate, schema)} {atom.operator} {shown}"
+    limit_text = f":{limit}" if isinstance(limit, str) else f"{float(limit):,.10g}"
+    return f"{name_of(atom.aggregate, schema)} {atom.operator} {limit_text}"
 
 
 def atom_sql(atom: Atom, schema: Schema) -> str:
     """Return a condition as written in HAVING, without thousands separators."""
     limit = atom.threshold
-    written = f":{limit}" if isinstance(limit, str) else f"{float(limit):.10g}"
-    return f"{name_of(atom.aggregate, schema)} {atom.operator} {written}"
+    limit_text = f":{limit}" if isinstance(limit, str) else f"{float(limit):.10g}"
+    return f"{name_of(atom.aggregate, schema)} {atom.operator} {limit_text}"

@@ -221,8 +221,8 @@ def _per_alias(value: object, name: str, *, pairs: bool = False) -> PerAlias | f
     if not isinstance(value, Mapping):
         return _width(value, name) if pairs else positive(value, name)
     return {
-        str(alias): _width(one, name) if pairs else positive(one, name)
-        for alias, one in value.items()
+        str(alias): _width(entry, name) if pairs else positive(entry, name)
+        for alias, entry in value.items()
     }
 
 
@@ -248,14 +248,16 @@ def _thresholds(value: object) -> Mapping[str, Mapping[Any, Fraction]]:
     )
     if not isinstance(value, Mapping):
         raise RequestError("thresholds must be a dict", hint)
-    found: dict[str, Mapping[Any, Fraction]] = {}
+    thresholds: dict[str, Mapping[Any, Fraction]] = {}
     for name, numbers in value.items():
         if hasattr(numbers, "to_dict"):
             numbers = numbers.to_dict()
         if not isinstance(numbers, Mapping):
             raise RequestError(f"the thresholds {given(name)} must map groups to numbers", hint)
-        found[str(name)] = {group: _number(one, str(name)) for group, one in numbers.items()}
-    return found
+        thresholds[str(name)] = {
+            group: _number(threshold, str(name)) for group, threshold in numbers.items()
+        }
+    return thresholds
 
 
 def _number(value: object, name: str) -> Fraction:

@@ -154,7 +154,7 @@ class DecisionPlan:
             "confidence": options.confidence,
             "history": options.history,
             "atoms": [_plain_atom(term.atom, self.groups, options) for term in self.terms],
-            "implicants": [sorted(one) for one in self.condition.implicants],
+            "implicants": [sorted(implicant) for implicant in self.condition.implicants],
             "regions": [[term.line, term.u] for term in self.terms],
         }
 
@@ -183,7 +183,7 @@ def _plain_atom(atom: Atom, groups: Sequence[tuple[str | int, ...]], options: Op
     aggregate, limit = atom.aggregate, atom.threshold
     number: Any = str(limit)
     if isinstance(limit, str):
-        number = [str(one) for one in each_number(limit, options, groups)]
+        number = [str(group_limit) for group_limit in each_number(limit, options, groups)]
     meaning = [aggregate.function, plain_value(aggregate.value), plain(aggregate.filter)]
     return [meaning, atom.operator, number]
 
@@ -325,26 +325,26 @@ def check_aliases(options: Options, measured: Query) -> None:
     """
     names = [aggregate.alias for aggregate in measured.aggregates]
     for option in ("u", "ranges", "rows"):
-        stated = getattr(options, option)
-        if isinstance(stated, Mapping):
-            for alias in stated:
+        setting = getattr(options, option)
+        if isinstance(setting, Mapping):
+            for alias in setting:
                 if alias not in names:
                     raise RequestError(
                         f"{option} is given for {given(alias)}, but the statement has no such aggregate",
                         nearest(alias, names),
                     )
-        elif stated is not None and option != "rows" and len(names) > 1:
-            each = ", ".join(f"{name!r}: {stated:g}" for name in names)
+        elif setting is not None and option != "rows" and len(names) > 1:
+            entries = ", ".join(f"{name!r}: {setting:g}" for name in names)
             raise RequestError(
                 f"{option} is one number, but there are {len(names)} aggregates",
-                f"Write {option}={{{each}}} (--{option} {','.join(f'{name}={stated:g}' for name in names)}), "
+                f"Write {option}={{{entries}}} (--{option} {','.join(f'{name}={setting:g}' for name in names)}), "
                 "with a number for each.",
             )
 
 
 def _named(atom: Atom, measured: Query) -> Atom:
-    own = next(a for a in measured.aggregates if a.means(atom.aggregate))
-    return Atom(own, atom.sign, atom.threshold, atom.strict)
+    counterpart = next(a for a in measured.aggregates if a.means(atom.aggregate))
+    return Atom(counterpart, atom.sign, atom.threshold, atom.strict)
 
 
 def _first_levels(
@@ -362,15 +362,21 @@ def _first_levels(
     """
     if mode != "margin":
         return levels_for(bars, shares, privacy)
-    found: dict[int, Fraction] = {}
+    levels: dict[int, Fraction] = {}
     for bar, share, allowance in zip(bars, shares, allowed, strict=True):
         if allowance is None:
             raise ValueError("a margin needs both shifts")
-        one, other = (shift(part, Fraction(1), 1.0, privacy) for part in (share, allowance))
-        part = Bar(bar.line, bar.sensitivity, (1 - LATTICE_SHARE) * bar.u * one / (one + other))
+        beta_shift, alpha_shift = (
+            shift(part, Fraction(1), 1.0, privacy) for part in (share, allowance)
+        )
+        part = Bar(
+            bar.line,
+            bar.sensitivity,
+            (1 - LATTICE_SHARE) * bar.u * beta_shift / (beta_shift + alpha_shift),
+        )
         level = level_for(share, part, privacy)
-        found[bar.line] = max(level, found.get(bar.line, level))
-    return found
+        levels[bar.line] = max(level, levels.get(bar.line, level))
+    return levels
 
 
 def _check_levels(lines: Sequence[Line]) -> None:
@@ -395,7 +401,7 @@ def truth_of(made: DecisionPlan, exact: Mapping[str, Sequence[int]]) -> Bools:
 
     As in SQL, equality counts as written, and the AVG of no rows satisfies nothing.
     """
-    found = np.zeros((len(made.terms), len(made.groups)), dtype=bool)
+    truth = np.zeros((len(made.terms), len(made.groups)), dtype=bool)
     for i, term in enumerate(made.terms):
         atom, line = term.atom, made.lines[term.line]
         limits, sums = numbers(atom, line, made.groups, made.options), exact[line.view.id]
@@ -403,5 +409,5 @@ def truth_of(made: DecisionPlan, exact: Mapping[str, Sequence[int]]) -> Bools:
         for place, (cell, limit) in enumerate(zip(made.order, limits, strict=True)):
             gap = atom.sign * (sums[cell] * line.view.granularity - limit)
             equal = not atom.strict and (line.rows is None or rows[cell] > 0)
-            found[i, place] = gap > 0 or (gap == 0 and equal)
-    return made.condition.value(found)
+            truth[i, place] = gap > 0 or (gap == 0 and equal)
+    return made.condition.value(truth)

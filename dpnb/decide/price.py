@@ -92,8 +92,8 @@ class DecisionPrice(Billed, Shown):
         """
         return to_plain(
             self,
-            costs=[one.to_dict() for one in self.costs],
-            tests=[to_plain(one) for one in self.tests],
+            costs=[part.to_dict() for part in self.costs],
+            tests=[to_plain(part) for part in self.tests],
         )
 
     @classmethod
@@ -116,11 +116,11 @@ class DecisionPrice(Billed, Shown):
             values[name] = PrivacyLoss.from_dict(values[name])
         cost = values["response"]
         values["response"] = None if cost is None else PrivacyLoss.from_dict(cost)
-        values["costs"] = tuple(PrivacyLoss.from_dict(one) for one in values["costs"])
+        values["costs"] = tuple(PrivacyLoss.from_dict(entry) for entry in values["costs"])
         values["tests"] = tuple(
-            Test(**{**one, "limits": tuple(one["limits"])}) for one in values["tests"]
+            Test(**{**entry, "limits": tuple(entry["limits"])}) for entry in values["tests"]
         )
         for name in ("implicants", "readings"):
-            values[name] = tuple(tuple(one) for one in values[name])
+            values[name] = tuple(tuple(entry) for entry in values[name])
         values["warnings"] = tuple(values["warnings"])
         return cls(**values)

@@ -59,11 +59,11 @@ def kept(
     us : sequence of sequences of float
         By step, the uncertain region of each condition.
     """
-    found = np.ones(limits.shape, dtype=bool)
+    survivors = np.ones(limits.shape, dtype=bool)
     for values, regions in zip(seen, us, strict=True):
         for i, atom in enumerate(condition.atoms):
-            found[i] &= passes(atom.sign, values[lines[i]], limits[i], regions[i])
-    return found
+            survivors[i] &= passes(atom.sign, values[lines[i]], limits[i], regions[i])
+    return survivors
 
 
 def regions(
@@ -114,8 +114,8 @@ def hopeless(
     regions_ = np.asarray(us)[:, None]
     reach = np.asarray(last)[list(lines)][:, None]
 
-    def above(moved: Floats) -> Floats:
-        return chances(condition, lines, limits + signs * moved, values, scales, privacy)
+    def above(offsets: Floats) -> Floats:
+        return chances(condition, lines, limits + signs * offsets, values, scales, privacy)
 
     selected, sure = (condition.chance(still * above(by)) for by in (-regions_, reach))
     doubtful = np.clip(selected - sure, 0, 1)

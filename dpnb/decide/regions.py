@@ -23,10 +23,10 @@ SHARE_OF_BOUNDS = 0.05
 """The same for an AVG, as a share of the width of its bounds; times the rows of a group."""
 
 
-def _option(given: Any, alias: str) -> float | None:
-    if isinstance(given, Mapping):
-        return given.get(alias)
-    return None if given is None else float(given)
+def _option(setting: Any, alias: str) -> float | None:
+    if isinstance(setting, Mapping):
+        return setting.get(alias)
+    return None if setting is None else float(setting)
 
 
 def rows_meant(condition: Condition, place: int, options: Options, schema: Schema) -> float:
@@ -38,16 +38,20 @@ def rows_meant(condition: Condition, place: int, options: Options, schema: Schem
     atom = condition.atoms[place]
     if not atom.aggregate.function.is_mean:
         return 1.0
-    given = _option(options.rows, atom.aggregate.alias)
-    if given is not None:
-        return given
-    found = [_count_beside(condition, one) for one in condition.implicants if place in one]
-    if None in found:
+    row_count = _option(options.rows, atom.aggregate.alias)
+    if row_count is not None:
+        return row_count
+    sizes = [
+        _count_beside(condition, implicant)
+        for implicant in condition.implicants
+        if place in implicant
+    ]
+    if None in sizes:
         raise RequestError(
             "the uncertainty of an AVG depends on the number of rows in a group",
             f"Write {atom_sql(atom, schema)} AND COUNT(*) > 100, or give rows=100 (--rows 100).",
         )
-    return min(size for size in found if size is not None)
+    return min(size for size in sizes if size is not None)
 
 
 def _count_beside(condition: Condition, implicant: frozenset[int]) -> float | None:
@@ -69,21 +73,21 @@ def uncertain(atom: Atom, options: Options, schema: Schema, rows: float) -> floa
     rows of a group; its default is 5 % of the width of its bounds.
     """
     alias, function = atom.aggregate.alias, atom.aggregate.function
-    given, width = _option(options.u, alias), _option(options.ranges, alias)
-    if given is None and width is not None:
-        given = SHARE_OF_RANGE * width
-    if given is None and function.is_mean and atom.aggregate.value is not None:
+    region, width = _option(options.u, alias), _option(options.ranges, alias)
+    if region is None and width is not None:
+        region = SHARE_OF_RANGE * width
+    if region is None and function.is_mean and atom.aggregate.value is not None:
         bounds = bounds_of(atom.aggregate.value, schema)
-        given = SHARE_OF_BOUNDS * float(bounds.high - bounds.low)
-    if given is None and not isinstance(atom.threshold, str):
-        given = SHARE_OF_RANGE * abs(float(atom.threshold))
-    if not given:
+        region = SHARE_OF_BOUNDS * float(bounds.high - bounds.low)
+    if region is None and not isinstance(atom.threshold, str):
+        region = SHARE_OF_RANGE * abs(float(atom.threshold))
+    if not region:
         raise RequestError(
             f"the uncertain region of {name_of(atom.aggregate, schema)} does not follow from its threshold",
             f"Add u={{{alias!r}: 50}} (--u {alias}=50), or ranges={{{alias!r}: 500}} "
             f"(--ranges {alias}=500).",
         )
-    return given * rows
+    return region * rows
 
 
 def warnings_of(condition: Condition, limits: Floats, schema: Schema, *, exact: bool) -> list[str]:
@@ -92,17 +96,17 @@ def warnings_of(condition: Condition, limits: Floats, schema: Schema, *, exact: 
     ``limits``: thresholds in units of the lines, shape (conditions, groups). ``exact``: whether
     exact values are compared; the AVG of no rows then satisfies nothing.
     """
-    found = []
+    warnings = []
     for place, atom in enumerate(condition.atoms):
         if (
             not exact
             and atom.aggregate.function.is_mean
             and any(
-                place in one and _count_beside(condition, one) is None
-                for one in condition.implicants
+                place in implicant and _count_beside(condition, implicant) is None
+                for implicant in condition.implicants
             )
         ):
-            found.append(
+            warnings.append(
                 f"Groups without rows are exactly at the threshold of {atom_text(atom, schema)}, so nearly all "
                 f"of them are selected. Write {atom_sql(atom, schema)} AND COUNT(*) > 100."
             )
@@ -112,11 +116,11 @@ def warnings_of(condition: Condition, limits: Floats, schema: Schema, *, exact: 
         for atom, limit in zip(condition.atoms, limits, strict=True)
     ]
     if condition.value(np.array(empty)).any():
-        found.append(
+        warnings.append(
             "Groups without rows satisfy this, because their counts and sums are 0. SQL would not list them."
             + _small_groups(condition, limits)
         )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(warnings))
 
 
 def _small_groups(condition: Condition, limits: Floats) -> str:

@@ -32,12 +32,12 @@ class ResponsePlan:
 
     def definition(self) -> dict[str, Any]:
         """Return the public definition as plain data."""
-        made = self.plan
+        decision_plan = self.plan
         return {
-            "target": {**describe(made.query), "version": made.version},
-            "decision": made.meaning(),
+            "target": {**describe(decision_plan.query), "version": decision_plan.version},
+            "decision": decision_plan.meaning(),
             "asked": list(self.asked),
-            made.privacy.parameter: {"response": str(self.level)},
+            decision_plan.privacy.parameter: {"response": str(self.level)},
         }
 
     @property
@@ -106,19 +106,19 @@ class ResponseRequest:
         self, plan: ResponsePlan, cost: Cost, exact: Truth | None, noise: Noise
     ) -> dict[str, Any]:
         """Draw the responses, and return the ledger's entry."""
-        state, drawn = self.store.accountant, None
+        state, draws = self.store.accountant, None
         if plan.request not in state.releases:
             if exact is None:
                 raise engine_failure()
             missed, false = plan.plan.errors
             truth = exact.values[list(plan.asked)]
-            drawn = {"response": response.respond(truth, missed, false, noise)}
+            draws = {"response": response.respond(truth, missed, false, noise)}
         return {
             "kind": "release",
             "sql": self.words(plan),
             "query": plan.definition(),
             "version": plan.plan.version,
-            "drawn": drawn,
+            "drawn": draws,
             "conditional": self.conditional or plan.request in state.conditional,
         }
 
@@ -127,8 +127,8 @@ class ResponseRequest:
 
     def result(self, plan: ResponsePlan, charge: Charge, *, fresh: bool) -> Responded:
         """Return the committed responses."""
-        drawn = self.store.accountant.releases[charge.request].drawn["response"]
-        return Responded(tuple(bool(one) for one in drawn), charge, fresh)
+        answers = self.store.accountant.releases[charge.request].drawn["response"]
+        return Responded(tuple(bool(answer) for answer in answers), charge, fresh)
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,11 +143,11 @@ def stage(draft: DecisionPlan, step: int, analyst: str, store: Store) -> Stage:
     check_served(state, static=store.provenance.static, responds=draft.response is not None)
     # refuses if another kernel has opened a newer version
     store.version(draft.query.table)
-    begun = state.charges.get((analyst, step_name(draft, 1)))
-    if begun is not None:
-        starts = tuple(Fraction(start) for start in begun.query["starts"])
-        seen = tuple(Seen.read(one) for one in begun.query["seen"])
-        return Stage(draft.as_begun(begun.query["decision"]), step, starts, seen)
+    first_charge = state.charges.get((analyst, step_name(draft, 1)))
+    if first_charge is not None:
+        starts = tuple(Fraction(start) for start in first_charge.query["starts"])
+        stored_views = tuple(Seen.read(entry) for entry in first_charge.query["seen"])
+        return Stage(draft.as_begun(first_charge.query["decision"]), step, starts, stored_views)
     rows = store.provenance.rows_with(analyst)
     starts = tuple(_held(state, rows, line.view.id) for line in draft.lines)
     past = _seen(draft, rows, state) if draft.options.history else ()
@@ -164,23 +164,25 @@ def _seen(draft: DecisionPlan, rows: Collection[str], state: Accountant) -> list
     for (row, name), charges in state.served.items():
         if row in rows and (name not in first or charges[0].sequence < first[name].sequence):
             first[name] = charges[0]
-    ranked = sorted(first, key=lambda name: first[name].sequence)
-    found = []
+    ranking = sorted(first, key=lambda name: first[name].sequence)
+    past_views = []
     for place, line in enumerate(draft.lines):
-        alike = _alike(line.view, state) if draft.privacy.noise == "laplace" else [line.view.id]
-        for name in alike:
+        names = _alike(line.view, state) if draft.privacy.noise == "laplace" else [line.view.id]
+        for name in names:
             if name in first:
-                level, held = first[name].levels[name], _held(state, rows, name)
-                count = _between(state, name, level, held)
-                found.append(Seen(place, name, level, held, count, ranked.index(name) + 1))
-    return found
+                level, current_level = first[name].levels[name], _held(state, rows, name)
+                count = _between(state, name, level, current_level)
+                past_views.append(
+                    Seen(place, name, level, current_level, count, ranking.index(name) + 1)
+                )
+    return past_views
 
 
 def _alike(view: View, state: Accountant) -> list[str]:
     """Return the released views that differ from this one in nothing but the line of noise."""
-    own = {**view.definition(), "line": ""}
-    return [name for name, other in state.definitions.items() if {**other, "line": ""} == own]
+    signature = {**view.definition(), "line": ""}
+    return [name for name, other in state.definitions.items() if {**other, "line": ""} == signature]
 
 
-def _between(state: Accountant, name: str, first: Fraction, held: Fraction) -> int:
-    return sum(first < version.level <= held for version in state.synopses.paths[name])
+def _between(state: Accountant, name: str, first: Fraction, current_level: Fraction) -> int:
+    return sum(first < version.level <= current_level for version in state.synopses.paths[name])

@@ -62,9 +62,9 @@ class StepRequest:
 
     def plan(self) -> Stage:
         """Return the stage; once the decision has begun, its start comes from the ledger."""
-        made = stage(self.draft, self.step, self.analyst, self.store)
-        check_lattice(made)
-        return made
+        current_stage = stage(self.draft, self.step, self.analyst, self.store)
+        check_lattice(current_stage)
+        return current_stage
 
     def words(self, plan: Stage) -> str:
         """Return the request in words, for the owner of the data."""
@@ -98,8 +98,8 @@ class StepRequest:
         for name, line, target in zip(plan.names, plan.plan.lines, plan.targets(), strict=True):
             if find(state.synopses.paths.get(name, ()), target) is None:
                 vector = None if exact is None else exact.get(name)
-                drawn = self._draw(line.view, target, line.levels, vector, noise)
-                versions[name] = [(str(version.level), version.vector) for version in drawn]
+                new_versions = self._draw(line.view, target, line.levels, vector, noise)
+                versions[name] = [(str(version.level), version.vector) for version in new_versions]
         return {
             "kind": "answer",
             "sql": self.words(plan),
@@ -107,7 +107,7 @@ class StepRequest:
                 **describe(plan.plan.query),
                 "decision": plan.plan.definition(),
                 "starts": [str(start) for start in plan.starts],
-                "seen": [one.plain() for one in plan.seen],
+                "seen": [past_view.plain() for past_view in plan.seen],
             },
             "version": plan.plan.version,
             "levels": {name: str(step.level) for name, step in steps.items()},

@@ -29,25 +29,25 @@ def _decider(
     key = call.key()
     with runner.reading() as store:
         make = partial(_plan, runner, call)
-        made = runner.memo.at(key and ("draft", key), store.ledger.sequence, make, size_of)
+        draft = runner.memo.at(key and ("draft", key), store.ledger.sequence, make, size_of)
     # nor are the steps of a large decision kept
-    key = key if size_of(made) <= _MOST_KEPT else None
-    return Decider(row, call.subject, made, runner, key, cancel, identifier)
+    key = key if size_of(draft) <= _MOST_KEPT else None
+    return Decider(row, call.subject, draft, runner, key, cancel, identifier)
 
 
 def _plan(runner: Runner, call: Call) -> DecisionPlan:
-    wanted = read_options(**call.options)
+    settings = read_options(**call.options)
     query = parse(
-        call.subject, runner.tables, call.params, deciding=True, thresholds=wanted.thresholds
+        call.subject, runner.tables, call.params, deciding=True, thresholds=settings.thresholds
     )
     table = runner.tables[query.table]
-    if wanted.mode in STUDY_MODES and not table.public:
+    if settings.mode in STUDY_MODES and not table.public:
         raise RequestError(
-            f"mode={wanted.mode!r} needs a public table: it simulates on exact values",
+            f"mode={settings.mode!r} needs a public table: it simulates on exact values",
             "Use mode='certified', or declare the table with public=True.",
         )
     version = runner.store.version(query.table)
-    return plan(query, wanted, version, runner.store.accountant.privacy)
+    return plan(query, settings, version, runner.store.accountant.privacy)
 
 
 def _decide(

@@ -77,9 +77,9 @@ class DiscoveryPlan:
     @property
     def detection(self) -> Detection:
         """How likely a value is to be shown."""
-        made, unit = self.threshold, self.table.unit
+        cutoff, unit = self.threshold, self.table.unit
         ids = "" if unit is None else unit.column
-        return Detection(str(made.rho), str(made.delta), made.groups, ids, self.confidence)
+        return Detection(str(cutoff.rho), str(cutoff.delta), cutoff.groups, ids, self.confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,9 @@ class DiscoveryRequest:
             )
         table = self._table()
         place = self._place(table)
-        given = self.options.get("delta")
+        raw_delta = self.options.get("delta")
         most = state.budget.key_delta
-        delta = most / 10 if given is None else amount(given, "delta")
+        delta = most / 10 if raw_delta is None else amount(raw_delta, "delta")
         if delta > most:
             raise RequestError(
                 f"delta is {amount_text(delta)}, but only {amount_text(most)} was set aside",
@@ -143,9 +143,9 @@ class DiscoveryRequest:
 
     def _check_undeclared(self) -> None:
         """Refuse a column whose values are declared, before any other check."""
-        named = self.options.get("table")
-        alone = isinstance(named, str)
-        tables = [one for one in self.tables.values() if not alone or one.name == named]
+        table_name = self.options.get("table")
+        alone = isinstance(table_name, str)
+        tables = [one for one in self.tables.values() if not alone or one.name == table_name]
         name = self.column
         if not isinstance(name, str) or any(
             name.casefold() == one.casefold() for table in tables for one in table.schema.undeclared
@@ -157,8 +157,8 @@ class DiscoveryRequest:
             )
 
     def _new_ledger(self) -> str:
-        listed = any(one.schema.undeclared for one in self.tables.values())
-        if listed:
+        has_undeclared = any(table.schema.undeclared for table in self.tables.values())
+        if has_undeclared:
             return "A ledger keeps its budget, so start a new one with Budget(epsilon=3, delta=1e-6, key_delta=1e-7)."
         return (
             "List the column under undeclared, not under columns. A ledger keeps its budget, so start a new one with "
@@ -166,21 +166,21 @@ class DiscoveryRequest:
         )
 
     def _table(self) -> Table:
-        name, known = self.options.get("table"), [*self.tables]
+        name, names = self.options.get("table"), [*self.tables]
         if name is None:
-            able = [one for one in self.tables.values() if one.schema.undeclared]
-            if len(able) != 1:
+            candidates = [table for table in self.tables.values() if table.schema.undeclared]
+            if len(candidates) != 1:
                 raise RequestError(
                     "several tables have undeclared columns"
-                    if able
+                    if candidates
                     else "no table has undeclared columns",
-                    f"Write table={able[0].name!r}."
-                    if able
+                    f"Write table={candidates[0].name!r}."
+                    if candidates
                     else "The owner declares which columns can be searched: Schema(..., undeclared=['city']).",
                 )
-            return able[0]
+            return candidates[0]
         if not isinstance(name, str) or name not in self.tables:
-            raise RequestError(f"there is no table {given(name)}", nearest(str(name), known))
+            raise RequestError(f"there is no table {given(name)}", nearest(str(name), names))
         return self.tables[name]
 
     def _place(self, table: Table) -> int:
@@ -220,8 +220,8 @@ class DiscoveryRequest:
 
     def cost(self, plan: DiscoveryPlan) -> Cost:
         """Return the cost: to the analyst in any case, to all together only for a new release."""
-        made = plan.threshold
-        price = PrivacyLoss(made.rho, None, made.delta)
+        cutoff = plan.threshold
+        price = PrivacyLoss(cutoff.rho, None, cutoff.delta)
         return self.store.accountant.once_cost(plan.request, price)
 
     def needed(self, plan: DiscoveryPlan, cost: Cost) -> Set[str]:
@@ -236,17 +236,17 @@ class DiscoveryRequest:
         self, plan: DiscoveryPlan, cost: Cost, exact: Tally | None, noise: Noise
     ) -> dict[str, Any]:
         """Draw the noise, and return the ledger's entry."""
-        drawn = None
+        draws = None
         if not self._known(plan):
             if exact is None:
                 raise engine_failure()
-            drawn = draw(plan.threshold, exact, noise)
+            draws = draw(plan.threshold, exact, noise)
         return {
             "kind": "release",
             "sql": self.words(plan),
             "query": plan.definition(),
             "version": plan.version,
-            "drawn": drawn,
+            "drawn": draws,
             "conditional": plan.conditional or plan.request in self.store.accountant.conditional,
         }
 
@@ -256,13 +256,13 @@ class DiscoveryRequest:
     def result(self, plan: DiscoveryPlan, charge: Charge, *, fresh: bool) -> Discovery:
         """Build the discovery from the committed release."""
         budget = status(self.store, charge.analyst)
-        drawn = self.store.accountant.releases[charge.request].drawn
+        draws = self.store.accountant.releases[charge.request].drawn
         half = plan.threshold.margin_of_error(plan.confidence)
-        hidden = int(drawn["total"]) - len(drawn["keys"])
+        hidden = int(draws["total"]) - len(draws["keys"])
         return Discovery(
             table=plan.table.name,
             column=plan.column,
-            keys=tuple(drawn["keys"]),
+            keys=tuple(draws["keys"]),
             hidden_low=max(0, hidden - half),
             hidden_high=max(0, hidden + half),
             detection=plan.detection,
@@ -272,17 +272,17 @@ class DiscoveryRequest:
                 conditional=plan.conditional or charge.conditional,
             ),
             ledger=self.store.name,
-            definition={**plan.definition(), "noise": drawn["noise"]},
+            definition={**plan.definition(), "noise": draws["noise"]},
         )
 
 
 def draw(threshold: Threshold, exact: Tally, noise: Noise) -> dict[str, Any]:
     """Return the values whose noisy count passes the threshold, and the noisy total of values."""
-    found: list[tuple[int, str]] = []
+    hits: list[tuple[int, str]] = []
     for start in range(0, len(exact.counts), _CHUNK):
         noisy = noise.gaussian(exact.counts[start : start + _CHUNK], threshold.sigma)
         texts = exact.texts[start : start + _CHUNK]
-        found += [
+        hits += [
             (-count, text)
             for count, text in zip(noisy, texts, strict=True)
             if count >= threshold.count
@@ -290,7 +290,7 @@ def draw(threshold: Threshold, exact: Tally, noise: Noise) -> dict[str, Any]:
     (total,) = noise.gaussian([exact.total], threshold.total_sigma)
     # break ties of noisy counts by text, not in the engine's order
     return {
-        "keys": [text for _, text in sorted(found)],
+        "keys": [text for _, text in sorted(hits)],
         "total": total,
         "noise": {
             "keys": {"family": "gaussian", "scale": threshold.sigma},

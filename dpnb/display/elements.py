@@ -53,7 +53,7 @@ def module(name: str) -> str:
     In a notebook a script has no address, so relative imports do not work.
     """
     source = (STATIC / name).read_text(encoding="utf-8")
-    return _IMPORTED.sub(lambda found: json.dumps(_address(found[1])), source)
+    return _IMPORTED.sub(lambda match: json.dumps(_address(match[1])), source)
 
 
 @cache
@@ -76,8 +76,8 @@ def script(view: str, state: dict[str, Any], token: str) -> str:
     token : str
         Names the live widget that the static HTML accompanies; empty for none.
     """
-    packed = json.dumps({**state, "token": token}, allow_nan=False)
-    blob = base64.b64encode(packed.encode()).decode()
+    payload = json.dumps({**state, "token": token}, allow_nan=False)
+    blob = base64.b64encode(payload.encode()).decode()
     return (
         "<script>(() => { const script = document.currentScript;"
         ' const root = script.closest(".dpnb") || script.parentNode.querySelector(".dpnb");'
@@ -144,14 +144,14 @@ def meter(share: float, striped: float = 0.0) -> str:
     """Return a share as a bar, followed by a striped bar for a second share."""
     stripes = f"repeating-linear-gradient(135deg,{GREY} 0 2px,transparent 2px 6px)"
     share = min(max(share, 0.0), 1.0)
-    shown = [
+    parts = [
         (share, "", GREY),
         (min(max(striped, 0.0), 1.0 - share), ' class="dpnb-striped"', stripes),
     ]
     bars = "".join(
         f'<div{name} style="display:inline-block;width:{100 * part:.2f}%;height:10px;'
         f'background:{ground}"></div>'
-        for place, (part, name, ground) in enumerate(shown)
+        for place, (part, name, ground) in enumerate(parts)
         if part or not place
     )
     return (

@@ -21,8 +21,8 @@ def scale(found: Estimates | Inferred, rows: tuple[int, ...], *, bounds: bool = 
 
     Infinite ends are ignored. With ``bounds`` the scale also covers intervals without an estimate.
     """
-    told = [row for row in rows if bounds or found.estimate[row] is not None] or list(rows)
-    ends = [end for row in told for end in (found.low[row], found.high[row])]
+    covered_rows = [row for row in rows if bounds or found.estimate[row] is not None] or list(rows)
+    ends = [end for row in covered_rows for end in (found.low[row], found.high[row])]
     ends = [end for end in ends if math.isfinite(end)]
     low, high = min(ends, default=0.0), max(ends, default=0.0)
     if found.function.is_total:
@@ -66,11 +66,11 @@ def bar_mark(low: float, high: float, axis: Scale, *, opened: bool) -> str:
     start, end, _ = axis
     left, right = (100 * (min(max(x, start), end) - start) / (end - start) for x in (low, high))
     box = "display:inline-block;vertical-align:middle"
-    filled = f"border:1px solid {GREY}" if opened else f"background:{GREY}"
+    fill = f"border:1px solid {GREY}" if opened else f"background:{GREY}"
     return (
         f'<span style="{box};width:{min(left, 97):.2f}%"></span>'
         f'<span class="dpnb-mark{" dpnb-open" if opened else ""}" style="{box};'
-        f'box-sizing:border-box;height:8px;min-width:3%;width:{right - left:.2f}%;{filled}"></span>'
+        f'box-sizing:border-box;height:8px;min-width:3%;width:{right - left:.2f}%;{fill}"></span>'
     )
 
 

@@ -41,13 +41,13 @@ def group_cells(
 ) -> tuple[list[str], list[list[str]]]:
     """Return the header and the shown lines of values by group as texts, with their intervals."""
     header = list(result.keys)
-    for one in found:
-        header += [one.alias, f"{sure} interval"]
+    for aggregate in found:
+        header += [aggregate.alias, f"{sure} interval"]
     rows = []
     for row in result.rows[:MAX_ROWS]:
         cells = [str(value) for value in result.groups[row]]
-        for one in found:
-            cells += [one.text(row), one.interval_text(row)]
+        for aggregate in found:
+            cells += [aggregate.text(row), aggregate.interval_text(row)]
         rows.append(cells)
     return header, rows
 

@@ -61,5 +61,5 @@ def is_live(mode: str) -> bool:
             f"there is no display mode {given(mode)}", "Use 'auto', 'static' or 'widget'."
         )
     kernel = getattr(get_ipython(), "kernel", None)
-    named = kernel is not None and "cellId" in kernel.get_parent().get("metadata", {})
-    return mode == "widget" or (mode == "auto" and named)
+    from_editor = kernel is not None and "cellId" in kernel.get_parent().get("metadata", {})
+    return mode == "widget" or (mode == "auto" and from_editor)

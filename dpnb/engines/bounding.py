@@ -34,7 +34,7 @@ def _terms(kind: Kind, column: str) -> list[str]:
 
     Values of a Real are distinguished down to 2**-60 of its bounds.
     """
-    whole = f"CAST({column} AS BIGINT)"
+    integer = f"CAST({column} AS BIGINT)"
     if isinstance(kind, Real):
         largest = max(abs(kind.low), abs(kind.high), 2.0**-900)
         exponent = 30 - math.frexp(largest)[1]
@@ -48,13 +48,13 @@ def _terms(kind: Kind, column: str) -> list[str]:
         low = f"CAST(FLOOR({rest}) AS BIGINT)"
         return [f"COALESCE({high} + {2**30}, {2**32})", f"COALESCE({low}, {2**32})"]
     if isinstance(kind, Category):
-        return [f"COALESCE({whole}, {len(kind.values)})"]
+        return [f"COALESCE({integer}, {len(kind.values)})"]
     scale = kind.scale
     least, most = int(scale.low), int(scale.high)
     if isinstance(kind, Date) or most - least < 2**35:
-        return [f"COALESCE({whole} - ({least}), {most - least + 1})"]
+        return [f"COALESCE({integer} - ({least}), {most - least + 1})"]
     # residues modulo two primes distinguish all whole numbers of a column
-    return [f"COALESCE({whole} % {prime} + {prime}, {2**33})" for prime in (PRIME, _SECOND)]
+    return [f"COALESCE({integer} % {prime} + {prime}, {2**33})" for prime in (PRIME, _SECOND)]
 
 
 def _linear(terms: Sequence[str], key: bytes, name: str) -> str:
@@ -64,8 +64,8 @@ def _linear(terms: Sequence[str], key: bytes, name: str) -> str:
         for number, term in enumerate(terms)
     ]
     sums = [" + ".join(parts[start : start + _TERMS]) for start in range(0, len(parts), _TERMS)]
-    whole = " + ".join(f"(({one}) % {PRIME})" for one in sums)
-    return f"(({whole} + {coefficient(key, f'{name} constant')}) % {PRIME})"
+    total = " + ".join(f"(({subtotal}) % {PRIME})" for subtotal in sums)
+    return f"(({total} + {coefficient(key, f'{name} constant')}) % {PRIME})"
 
 
 def mix_of_id(number: str, key: bytes, name: str) -> str:

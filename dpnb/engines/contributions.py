@@ -69,11 +69,11 @@ class ContributionScan:
     @property
     def columns(self) -> frozenset[str]:
         """The columns that the scan uses."""
-        used = frozenset(self.by)
+        names = frozenset(self.by)
         for part in self.parts:
-            used |= part.where.columns.union(part.keys)
-            used |= frozenset() if part.measure.value is None else part.measure.value.columns
-        return used
+            names |= part.where.columns.union(part.keys)
+            names |= frozenset() if part.measure.value is None else part.measure.value.columns
+        return names
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

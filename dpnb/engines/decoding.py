@@ -15,7 +15,11 @@ _MICROSECONDS = {"s": 10**6, "ms": 1000, "us": 1}
 def undecodable(connection: Any, relation: str, types: Mapping[str, str]) -> list[str]:
     """Return the columns of a Parquet file with values that DuckDB cannot decode, by SQL name."""
     # hash forces decoding: a file's statistics give the maximum and a text's length without it
-    probes = {name: f"MAX(hash({name}))" for name, held in types.items() if held in _FALLIBLE}
+    probes = {
+        name: f"MAX(hash({name}))"
+        for name, source_type in types.items()
+        if source_type in _FALLIBLE
+    }
     if not probes or _runs(connection, f"SELECT {', '.join(probes.values())} FROM {relation}"):
         return []
     return [
@@ -55,9 +59,9 @@ def decoded(path: Path, types: Mapping[str, str]) -> Any:
     return pa.table(
         {
             name: _in_range(table.column(name))
-            if held == "TIMESTAMP"
+            if source_type == "TIMESTAMP"
             else _texts(table.column(name))
-            for name, held in types.items()
+            for name, source_type in types.items()
         }
     )
 
@@ -69,9 +73,9 @@ def _in_range(column: Any) -> Any:
 
     factor = _MICROSECONDS[column.type.unit]
     numbers, latest = column.cast(pa.int64()), (2**63 - 1) // factor
-    fits = pc.and_(pc.less_equal(numbers, latest), pc.greater_equal(numbers, -latest))
-    kept = pc.if_else(fits, numbers, pa.scalar(None, pa.int64()))
-    return pc.multiply(kept, factor).cast(pa.timestamp("us"))
+    representable = pc.and_(pc.less_equal(numbers, latest), pc.greater_equal(numbers, -latest))
+    times = pc.if_else(representable, numbers, pa.scalar(None, pa.int64()))
+    return pc.multiply(times, factor).cast(pa.timestamp("us"))
 
 
 def readable(column: Any) -> Any:
@@ -99,15 +103,15 @@ def _texts(column: Any) -> Any:
     return pa.chunked_array(_pieces(column.cast(pa.large_binary())), pa.large_string())
 
 
-def _holds_texts(held: Any) -> bool:
+def _holds_texts(arrow_type: Any) -> bool:
     import pyarrow as pa
 
     types = pa.types
-    if isinstance(held, pa.BaseExtensionType):
-        return _holds_texts(held.storage_type)
-    if types.is_dictionary(held) or types.is_run_end_encoded(held):
-        return _holds_texts(held.value_type)
-    return str(held) in ("string", "large_string", "string_view")
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        return _holds_texts(arrow_type.storage_type)
+    if types.is_dictionary(arrow_type) or types.is_run_end_encoded(arrow_type):
+        return _holds_texts(arrow_type.value_type)
+    return str(arrow_type) in ("string", "large_string", "string_view")
 
 
 def _is_valid(column: Any) -> bool:

@@ -49,9 +49,9 @@ def _whole_ticks(measure: Sum, value: str) -> str:
     It subtracts the whole part of the shift first: a large number times the scale could exceed 64
     bits.
     """
-    scale, whole = int(1 / measure.step), math.floor(measure.shift)
-    rest = int((measure.shift - whole) * scale)
-    return f"(CAST({value} AS BIGINT) - ({whole})) * {scale} - {rest}"
+    scale, whole_shift = int(1 / measure.step), math.floor(measure.shift)
+    rest = int((measure.shift - whole_shift) * scale)
+    return f"(CAST({value} AS BIGINT) - ({whole_shift})) * {scale} - {rest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +144,8 @@ class Dialect:
 
     def needed(self, table: Table) -> dict[str, str]:
         """Return the SQL names of the columns that every row must have, and of the id under ""."""
-        found = {name: self.column(name) for name in table.needed}
-        return found if table.unit is None else {**found, "": "u"}
+        columns = {name: self.column(name) for name in table.needed}
+        return columns if table.unit is None else {**columns, "": "u"}
 
     def measured(self, scan: Scan, groups: int, key: bytes, *, text: bool) -> str:
         """Return the relation, with WHERE, of the rows that a scan measures.
@@ -177,23 +177,23 @@ class Dialect:
         rows : str
             The relation, with WHERE.
         """
-        found = [texts.get(name, (cell, "")) for name, cell in zip(keys, made.cells, strict=True)]
+        lookups = [texts.get(name, (cell, "")) for name, cell in zip(keys, made.cells, strict=True)]
         # the SQL of a text's code refers to the text by its own name
-        names = [value if code else f"k{i}" for i, (value, code) in enumerate(found)]
-        groups = [value for value, _ in found]
+        names = [value if code else f"k{i}" for i, (value, code) in enumerate(lookups)]
+        groups = [value for value, _ in lookups]
         sums = [f"t{i}" for i in range(len(made.aggregates))]
         inner = ", ".join(
             f"{sql} AS {name}"
             for sql, name in zip([*groups, *made.aggregates], [*names, *sums], strict=True)
         )
-        numbered = [f"k{i}" for i in range(len(found))]
+        numbered = [f"k{i}" for i in range(len(lookups))]
         middle = ", ".join(
             f"{code or name} AS {number}"
-            for (_, code), name, number in zip(found, names, numbered, strict=True)
+            for (_, code), name, number in zip(lookups, names, numbered, strict=True)
         )
-        added = [f"SUM({name})" for name in sums]
+        totals = [f"SUM({name})" for name in sums]
         return (
-            f"SELECT {', '.join([*numbered, *added])} FROM (SELECT {', '.join([middle, *sums])} "
+            f"SELECT {', '.join([*numbered, *totals])} FROM (SELECT {', '.join([middle, *sums])} "
             f"FROM (SELECT {inner} FROM {rows} GROUP BY {', '.join(groups)})) "
             f"GROUP BY {', '.join(numbered)}"
         )
@@ -207,11 +207,11 @@ class Dialect:
         """Return the relation of all rows, joined with the tables that ``columns`` look up."""
         joined = ""
         for number, (join, looked_up) in enumerate(self._joins):
-            used = [i for i, name in enumerate(join.columns) if name in columns]
-            if not used:
+            positions = [i for i, name in enumerate(join.columns) if name in columns]
+            if not positions:
                 continue
             names = [f"k AS j{number}_k"]
-            for i in used:
+            for i in positions:
                 # the first column only says whether a row was found
                 code = f"c{i - 1}" if i else "0"
                 names.append(f"{code} AS j{number}_{i}")
@@ -323,32 +323,32 @@ class Dialect:
         if isinstance(measure, Units):
             return [(f"COUNT(DISTINCT {given('u')})", 1)]
         value = self.value(measure.value)
-        counted = self._count(given(value))
+        count = self._count(given(value))
         if not test and (present or self._is_complete(measure.value)):
-            counted = "COUNT(*)"
+            count = "COUNT(*)"
         if measure.rounded:
             ticks = self._rounded_ticks(measure, value)
             if self._is_summed_by_mean(measure, measure.sensitivity):
-                return [(self._by_mean(given(ticks), counted), 1)]
+                return [(self._by_mean(given(ticks), count), 1)]
             return [(f"CAST(SUM({given(f'CAST({ticks} AS INTEGER)')}) AS BIGINT)", 1)]
         scale = int(1 / measure.step)
         offset = int(measure.shift / measure.step)
         if measure.largest > MAX_SUMMED:
             # sums of the values themselves could exceed 64 bits; sums of their ticks cannot
             return [(f"CAST(SUM({given(_whole_ticks(measure, value))}) AS BIGINT)", 1)]
-        summed = f"CAST(SUM({given(value)}) AS BIGINT)"
+        total = f"CAST(SUM({given(value)}) AS BIGINT)"
         if self._is_summed_by_mean(measure, measure.largest):
-            summed = self._by_mean(given(value), counted)
-        terms = [(summed, scale)]
-        return terms if offset == 0 else [*terms, (counted, -offset)]
+            total = self._by_mean(given(value), count)
+        terms = [(total, scale)]
+        return terms if offset == 0 else [*terms, (count, -offset)]
 
     def _is_summed_by_mean(self, measure: Sum, largest: Fraction | int) -> bool:
         """Whether what is added up is a column, none of it larger than ``largest``, and stays small."""
         return isinstance(measure.value, Column) and largest * self.most_rows < self.SUMMED_BY_MEAN
 
     @staticmethod
-    def _by_mean(value: str, counted: str) -> str:
-        return f"CAST(ROUND(AVG({value}) * {counted}) AS BIGINT)"
+    def _by_mean(value: str, count: str) -> str:
+        return f"CAST(ROUND(AVG({value}) * {count}) AS BIGINT)"
 
     def _count(self, value: str) -> str:
         """Return the SQL of how many values are not missing; DuckDB counts them slowly itself."""
@@ -388,8 +388,8 @@ class Dialect:
         if isinstance(value, Arithmetic):
             left, right = part(value.left), part(value.right)
             if kind == "DOUBLE" and value.operator in "*/":
-                made = self.times if value.operator == "*" else self.over
-                return f"({made(left, right)})"
+                operation = self.times if value.operator == "*" else self.over
+                return f"({operation(left, right)})"
             return f"({left} {value.operator} {right})"
         branches = " ".join(
             f"WHEN {self.predicate(condition)} THEN {self._result(result, kind)}"
@@ -427,17 +427,17 @@ class Dialect:
         different texts. An id counts for its first ``groups`` texts, in its own secret order; 0
         counts rows.
         """
-        known = f"(SELECT * FROM {self._rows} WHERE {column} IS NOT NULL) AS known"
-        counted = f"SELECT {column} AS value, COUNT(*) AS n FROM {known} GROUP BY {column}"
+        rows = f"(SELECT * FROM {self._rows} WHERE {column} IS NOT NULL) AS known"
+        counts = f"SELECT {column} AS value, COUNT(*) AS n FROM {rows} GROUP BY {column}"
         if groups:
             order = order_of_cells(self.text_number(column), self.id_number(text=text), key)
-            counted = (
+            counts = (
                 f"SELECT {column} AS value, COUNT(DISTINCT u) AS n FROM (SELECT u, {column}, "
                 f"dense_rank() OVER (PARTITION BY u ORDER BY {order}, {column}) AS place "
-                f"FROM {known}) AS placed WHERE place <= {groups} GROUP BY {column}"
+                f"FROM {rows}) AS placed WHERE place <= {groups} GROUP BY {column}"
             )
         return (
-            f"WITH counted AS ({counted}) SELECT value, n FROM counted WHERE n >= {least} "
+            f"WITH counted AS ({counts}) SELECT value, n FROM counted WHERE n >= {least} "
             "UNION ALL SELECT NULL AS value, COUNT(*) AS n FROM counted"
         )
 
@@ -465,10 +465,10 @@ class Dialect:
         order = order_of_rows(columns, self.id_number(text=text), key, texts)
         names = ", ".join([*columns, *self.texts(), "u"])
         # codes and then texts break ties between positions
-        rest = ", ".join(f"{name} NULLS LAST" for name in [*columns, *self.texts()])
+        tie_breaks = ", ".join(f"{name} NULLS LAST" for name in [*columns, *self.texts()])
         return (
             f"SELECT {names} FROM (SELECT {names}, row_number() OVER (PARTITION BY u ORDER BY "
-            f"{order}, {rest}) AS place "
+            f"{order}, {tie_breaks}) AS place "
             f"FROM {self._rows}) AS placed WHERE place <= {most}"
         )
 
@@ -543,24 +543,24 @@ class Dialect:
         """
         if scan.ids:
             return self._added_by_ids(scan, places, key, text=text)
-        added = [
+        contributions = [
             f"{self.contribution(part)} AS {place}"
             for part, place in zip(scan.parts, places, strict=True)
         ]
         cell = self.cell_of(scan.by) if scan.by else "CAST(-1 AS BIGINT)"
         rows = self.relation(scan.columns)
-        return f"(SELECT {', '.join([f'{cell} AS cell', *added])} FROM {rows}) AS added"
+        return f"(SELECT {', '.join([f'{cell} AS cell', *contributions])} FROM {rows}) AS added"
 
     def _added_by_ids(
         self, scan: ContributionScan, places: Sequence[str], key: bytes, *, text: bool
     ) -> str:
-        alike: dict[tuple[tuple[str, ...], int], list[tuple[Part, str]]] = {}
+        batches: dict[tuple[tuple[str, ...], int], list[tuple[Part, str]]] = {}
         for part, place in zip(scan.parts, places, strict=True):
             cut = isinstance(part.measure, Units) and part.measure.cut
             groups = part.measure.groups if isinstance(part.measure, Units) and cut else 0
-            alike.setdefault((part.keys, groups), []).append((part, place))
-        found = f"(SELECT DISTINCT u FROM {self._rows}) AS ids"
-        for number, ((keys, groups), own) in enumerate(alike.items()):
+            batches.setdefault((part.keys, groups), []).append((part, place))
+        from_clause = f"(SELECT DISTINCT u FROM {self._rows}) AS ids"
+        for number, ((keys, groups), batch) in enumerate(batches.items()):
             rows = self.relation(scan.columns)
             if groups:
                 rows = self.cut(keys, groups, key, text=text, rows=rows)
@@ -568,22 +568,22 @@ class Dialect:
             sums = ", ".join(
                 f"CAST({'MAX' if isinstance(part.measure, Units) else 'SUM'}"
                 f"({self.contribution(part)}) AS {self.WIDE}) AS {place}"
-                for part, place in own
+                for part, place in batch
             )
             # sum whole numbers: an id's contribution must not depend on the order of addition
             norms = ", ".join(
                 f"sqrt(CAST(SUM({place} * {place}) AS DOUBLE)) AS {place}"
                 if scan.squared
                 else f"CAST(SUM(abs({place})) AS DOUBLE) AS {place}"
-                for _, place in own
+                for _, place in batch
             )
             by_cell = f"SELECT u, {self.cell_of(keys)} AS slot, {sums} FROM {rows} GROUP BY u, slot"
-            found += (
+            from_clause += (
                 f" LEFT JOIN (SELECT u, {norms} FROM ({by_cell}) AS slots GROUP BY u) AS part{number} "
                 f"ON ids.u = part{number}.u"
             )
-        listed = ", ".join(f"COALESCE({place}, 0) AS {place}" for place in places)
-        return f"(SELECT CAST(-1 AS BIGINT) AS cell, {listed} FROM {found}) AS added"
+        contributions = ", ".join(f"COALESCE({place}, 0) AS {place}" for place in places)
+        return f"(SELECT CAST(-1 AS BIGINT) AS cell, {contributions} FROM {from_clause}) AS added"
 
     def steps(self, part: Part, place: str) -> str:
         """Return the SQL of an id's contribution in units of sensitivity / FINE.

@@ -80,11 +80,19 @@ def draft_schema(source: Any, name: str | None = None) -> Draft:
     if name is None:
         name = _name_of(source)
     check_name(name)
-    found = summarise(source)
+    summaries = summarise(source)
     if is_csv(source):
         _check_encoding(Path(source))
-    declared = {one.name: kind for one in found if (kind := _declared(one)) is not None}
-    complete = [one.name for one in found if one.name in declared and one.present == one.rows > 0]
+    declared = {
+        column_summary.name: kind
+        for column_summary in summaries
+        if (kind := _declared(column_summary)) is not None
+    }
+    complete = [
+        column_summary.name
+        for column_summary in summaries
+        if column_summary.name in declared and column_summary.present == column_summary.rows > 0
+    ]
     path = str(source) if isinstance(source, (str, Path)) else None
     head = {"name": name, **({} if path is None else {"source": path}), "complete": complete}
     parts = [STAMP, _toml(head)]
@@ -92,12 +100,14 @@ def draft_schema(source: Any, name: str | None = None) -> Draft:
         parts.append("# The file with the rows, relative to this one; Table.load needs it:\n"
                      '# source = "rows.parquet"\n')  # fmt: skip
     # the privacy unit is the first thing to decide
-    parts += map(_unit, filter(_may_be_id, found))
-    for one in found:
-        if one.name in declared:
-            parts.append(f"{_remark(one)}{_toml({'columns': {one.name: declared[one.name]}})}")
+    parts += map(_unit, filter(_may_be_id, summaries))
+    for column_summary in summaries:
+        if column_summary.name in declared:
+            parts.append(
+                f"{_remark(column_summary)}{_toml({'columns': {column_summary.name: declared[column_summary.name]}})}"
+            )
         else:
-            parts.append(_left_out(one))
+            parts.append(_left_out(column_summary))
     return Draft("\n".join(parts))
 
 
@@ -105,8 +115,8 @@ def _name_of(source: Any) -> str:
     """Derive a table's name from the name of its file."""
     if not isinstance(source, (str, Path)):
         return "t"
-    found = re.sub(r"[^A-Za-z0-9_]+", "_", Path(source).stem).strip("_")[:62]
-    return f"_{found}" if found[:1].isdigit() else found or "t"
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", Path(source).stem).strip("_")[:62]
+    return f"_{name}" if name[:1].isdigit() else name or "t"
 
 
 def _check_encoding(path: Path) -> None:
@@ -136,25 +146,27 @@ def _toml(content: dict[str, Any]) -> str:
 
     # numbers and days on one line, texts on one line each
     return _PLAIN_LIST.sub(
-        lambda found: "[" + " ".join(found[1].split())[:-1] + "]",
+        lambda match: "[" + " ".join(match[1].split())[:-1] + "]",
         tomli_w.dumps(content),
     )
 
 
-def _declared(one: Summary) -> dict[str, Any] | None:
+def _declared(summary: Summary) -> dict[str, Any] | None:
     """Return the declaration of a column, or None to leave it out."""
-    if not one.present or _ID.search(one.name) or one.holds == "other":
+    if not summary.present or _ID.search(summary.name) or summary.holds == "other":
         return None
     try:
-        if one.holds == "text":
-            made: dict[str, Any] = {"type": "category", "values": list(one.values)}
+        if summary.holds == "text":
+            declaration: dict[str, Any] = {"type": "category", "values": list(summary.values)}
         else:
-            made = _days(one.low, one.high) if one.holds == "day" else _numbers(one)
-        Schema.from_dict({one.name: made})
+            declaration = (
+                _days(summary.low, summary.high) if summary.holds == "day" else _numbers(summary)
+            )
+        Schema.from_dict({summary.name: declaration})
     except (SchemaError, OverflowError):
         # no declaration fits the values: too many texts, too large numbers
         return None
-    return made
+    return declaration
 
 
 def step(width: Fraction, most: int = MOST_BINS) -> Fraction:
@@ -172,22 +184,28 @@ def step(width: Fraction, most: int = MOST_BINS) -> Fraction:
         power *= 10
     while power / 10 * most >= width:
         power /= 10
-    return next(found for found in (power / 5, power / 2, power) if found * most >= width)
+    return next(
+        increment for increment in (power / 5, power / 2, power) if increment * most >= width
+    )
 
 
-def _numbers(one: Summary) -> dict[str, Any]:
+def _numbers(summary: Summary) -> dict[str, Any]:
     """Return bounds rounded outward to whole increments, and bins one increment wide."""
     # the decimal number that a float prints as
-    low, high = Fraction(str(one.low)), Fraction(str(one.high))
+    low, high = Fraction(str(summary.low)), Fraction(str(summary.high))
     by = step(high - low)
-    whole = one.holds == "whole"
-    by = max(by, Fraction(1)) if whole else by
+    integral = summary.holds == "whole"
+    by = max(by, Fraction(1)) if integral else by
     first, last = math.floor(low / by), math.ceil(high / by)
     # a column with one value needs bounds, too
     edges = [by * place for place in range(first, max(last, first + 1) + 1)]
-    shown = [int(edge) if whole else float(edge) for edge in edges]
-    made = {"type": "integer" if whole else "real", "low": shown[0], "high": shown[-1]}
-    return made if whole and shown[-1] - shown[0] <= PLAIN_VALUES else {**made, "bins": shown}
+    bins = [int(edge) if integral else float(edge) for edge in edges]
+    declaration = {"type": "integer" if integral else "real", "low": bins[0], "high": bins[-1]}
+    return (
+        declaration
+        if integral and bins[-1] - bins[0] <= PLAIN_VALUES
+        else {**declaration, "bins": bins}
+    )
 
 
 def _days(low: datetime.date, high: datetime.date) -> dict[str, Any]:
@@ -200,30 +218,30 @@ def _days(low: datetime.date, high: datetime.date) -> dict[str, Any]:
     return {"type": "date", "low": first, "high": last, "bins": [first, *ends, last]}
 
 
-def _may_be_id(one: Summary) -> bool:
+def _may_be_id(summary: Summary) -> bool:
     """Return whether a column can be an id: by its name, or by a different value in each row."""
-    if not one.present or one.holds not in ("text", "whole"):
+    if not summary.present or summary.holds not in ("text", "whole"):
         return False
-    alone = one.different == one.rows > PLAIN_VALUES
-    return alone or _ID.search(one.name) is not None
+    unique = summary.different == summary.rows > PLAIN_VALUES
+    return unique or _ID.search(summary.name) is not None
 
 
-def _named(one: Summary) -> str:
+def _named(summary: Summary) -> str:
     """Return a column's name in quotes, on one line whatever it contains."""
-    return json.dumps(one.name)
+    return json.dumps(summary.name)
 
 
-def _left_out(one: Summary) -> str:
-    name = _named(one)
-    if _ID.search(one.name) and one.holds in ("text", "whole"):
+def _left_out(summary: Summary) -> str:
+    name = _named(summary)
+    if _ID.search(summary.name) and summary.holds in ("text", "whole"):
         return f"# Column {name} looks like an id, so it is left out.\n"
-    if one.holds == "other":
-        return f"# Column {name} holds {one.type} values. No kind of column fits them, so it is left out.\n"
-    if not one.present:
+    if summary.holds == "other":
+        return f"# Column {name} holds {summary.type} values. No kind of column fits them, so it is left out.\n"
+    if not summary.present:
         return f"# Column {name} holds no values: left out.\n"
-    if one.holds == "text":
+    if summary.holds == "text":
         return (
-            f"# Column {name} has {one.different:,} different strings: left out. If some are\n"
+            f"# Column {name} has {summary.different:,} different strings: left out. If some are\n"
             "# public, list them, with one value for all others:\n"
             f"# [columns.{name}]\n"
             '# type = "category"\n'
@@ -233,19 +251,19 @@ def _left_out(one: Summary) -> str:
     return f"# Column {name} has values that fit no bounds: left out.\n"
 
 
-def _remark(one: Summary) -> str:
+def _remark(summary: Summary) -> str:
     """Return a comment on a column with missing values, or ""."""
-    if one.present == one.rows:
+    if summary.present == summary.rows:
         return ""
     return "# Missing in some rows.\n"
 
 
-def _unit(one: Summary) -> str:
-    most = 1 if one.most <= 1 else int(max(step(Fraction(one.most), 1), Fraction(2)))
+def _unit(summary: Summary) -> str:
+    most = 1 if summary.most <= 1 else int(max(step(Fraction(summary.most), 1), Fraction(2)))
     return (
-        f"# Does {_named(one)} say whose row it is? Then protect all rows of one id, not single rows.\n"
+        f"# Does {_named(summary)} say whose row it is? Then protect all rows of one id, not single rows.\n"
         "# max_rows is the number of rows that are kept for each id:\n"
         "# [unit]\n"
-        f"# column = {_named(one)}\n"
+        f"# column = {_named(summary)}\n"
         f"# max_rows = {most}\n"
     )

@@ -108,10 +108,10 @@ class _File:
     def check(self) -> None:
         """Raise an error if the file has changed since it was opened."""
         try:
-            same = _state(Path(self.path)) == self.state
+            unchanged = _state(Path(self.path)) == self.state
         except OSError:
-            same = False
-        if not same:
+            unchanged = False
+        if not unchanged:
             raise EngineError(
                 "the table's file has changed since it was opened",
                 "Nothing was charged. Open it again, with new_version=True.",
@@ -126,8 +126,8 @@ class _File:
 
 
 def _state(path: Path) -> tuple[int, int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns, found.st_ino
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def connected() -> Any:
@@ -208,54 +208,54 @@ class DuckDBEngine(StatementEngine):
         self._sql.most_rows = max(_FEW, rows)
         columns: list[str] = []
         needed = self._sql.needed(table)
-        whole: list[str] = []
+        filter_columns: list[str] = []
         raw: dict[str, str] = {}
         for i, (name, kind) in enumerate(table.schema.items()):
-            found = find_column(name, list(types))
-            column, held = quoted(found), types[found]
-            fits = found in texts or held in _FITS[type(kind)] | NOTHING
+            source_name = find_column(name, list(types))
+            column, source_type = quoted(source_name), types[source_name]
+            fits = source_name in texts or source_type in _FITS[type(kind)] | NOTHING
             if not fits:
-                raise misfit(name, kind, held)
+                raise misfit(name, kind, source_type)
             if isinstance(kind, Category):
                 values = ", ".join(text(value) for value in kind.values)
                 self._run(f"CREATE TYPE e{i} AS ENUM ({values})")
                 if self._in_place:
                     self._texts[name] = f"v{i}", normaliser(kind, f"v{i}", "VARCHAR", f"e{i}")
                     columns.append(f"CAST({column} AS VARCHAR) AS v{i}")
-            known = name in table.needed and tells_missing(kind, held)
-            if known:
-                whole.append(column)
+            is_filter = name in table.needed and tells_missing(kind, source_type)
+            if is_filter:
+                filter_columns.append(column)
                 del needed[name]
-            code = normaliser(kind, column, held, f"e{i}", present=known)
+            code = normaliser(kind, column, source_type, f"e{i}", present=is_filter)
             columns.append(f"{code} AS c{i}")
-            compared = isinstance(kind, Integer) and held in WHOLE - {"BOOLEAN"}
+            compared = isinstance(kind, Integer) and source_type in WHOLE - {"BOOLEAN"}
             # the rows of ids are loaded into memory before they are asked for
             if self._in_place and table.unit is None and compared:
                 raw[name] = f"r{i}"
                 columns.append(f"{column} AS r{i}")
         for i, name in enumerate(table.schema.undeclared):
-            found = find_column(name, list(types))
-            held = "VARCHAR" if found in texts else types[found]
-            columns.append(f"{text_code(name, quoted(found), held)} AS t{i}")
+            source_name = find_column(name, list(types))
+            source_type = "VARCHAR" if source_name in texts else types[source_name]
+            columns.append(f"{text_code(name, quoted(source_name), source_type)} AS t{i}")
         if table.unit is not None:
-            found = find_column(table.unit.column, list(types))
-            held = "VARCHAR" if found in texts else types[found]
-            columns.append(f"{id_code(quoted(found), held)} AS u")
-            self._text_ids = held in TEXT_IDS
-        listed, complete = ", ".join(columns), present(needed.values())
+            source_name = find_column(table.unit.column, list(types))
+            source_type = "VARCHAR" if source_name in texts else types[source_name]
+            columns.append(f"{id_code(quoted(source_name), source_type)} AS u")
+            self._text_ids = source_type in TEXT_IDS
+        select_list, complete = ", ".join(columns), present(needed.values())
         if self._file is None or not self._in_place:
-            codes = f"SELECT {listed} FROM {relation} WHERE {present(whole)}"
+            codes = f"SELECT {select_list} FROM {relation} WHERE {present(filter_columns)}"
             self._run(f"CREATE TABLE rows AS SELECT * FROM ({codes}) WHERE {complete}")
             if self._file is not None:
                 self._file.check()
         else:
             names = [self._sql.column(name) for name in table.schema] + self._sql.texts()
             names += [] if table.unit is None else ["u"]
-            codes = f"SELECT {listed} FROM {relation}"
-            if whole or needed:
+            codes = f"SELECT {select_list} FROM {relation}"
+            if filter_columns or needed:
                 # finding rows without missing values reads all columns: do it once, and keep a
                 # byte for each row. Any other way takes longer the more rows are left out
-                every = f"SELECT {listed}, {present(whole)} AS whole FROM {relation}"
+                every = f"SELECT {select_list}, {present(filter_columns)} AS whole FROM {relation}"
                 self._run(f"CREATE TABLE valid AS SELECT whole AND {complete} AS ok FROM ({every})")
                 self._file.check()
                 codes = f"SELECT codes.* FROM ({codes}) AS codes POSITIONAL JOIN valid WHERE ok"
@@ -283,19 +283,25 @@ class DuckDBEngine(StatementEngine):
         usual; the rows are then loaded into memory. Nothing else may reveal that there are such
         values.
         """
-        found = {name: types[name] for name in (find_column(name, list(types)) for name in names)}
-        in_sql = {quoted(name): held for name, held in found.items()}
+        source_types = {
+            name: types[name] for name in (find_column(name, list(types)) for name in names)
+        }
+        in_sql = {quoted(name): source_type for name, source_type in source_types.items()}
         failing = guarded(lambda: undecodable(self._connection, relation, in_sql))
         if not failing:
             return relation
-        lost = {name: held for name, held in found.items() if quoted(name) in failing}
-        mended = guarded(lambda: decoded(Path(file.path), lost))
+        failing_types = {
+            name: source_type
+            for name, source_type in source_types.items()
+            if quoted(name) in failing
+        }
+        mended = guarded(lambda: decoded(Path(file.path), failing_types))
         guarded(lambda: self._connection.register("source_rows", mended))
         self._in_place = False
-        kept = ", ".join(name for name in in_sql if name not in failing)
-        if not kept:
+        select_list = ", ".join(name for name in in_sql if name not in failing)
+        if not select_list:
             return "source_rows"
-        return f"(SELECT * FROM (SELECT {kept} FROM {relation}) POSITIONAL JOIN source_rows)"
+        return f"(SELECT * FROM (SELECT {select_list} FROM {relation}) POSITIONAL JOIN source_rows)"
 
     def _keep(self, statement: str) -> str:
         def replace(cursor: Any) -> None:
@@ -348,17 +354,23 @@ class DuckDBEngine(StatementEngine):
         number = len(self._looked_up)
         self._take(f"others{number}", other._codes(ids=True))
         self._looked_up.add(f"others{number}")
-        own = [f"own.c{i} AS c{i}" for i in range(len(self._schema))]
-        rest = [f"other.c{i} AS c{len(own) + i}" for i in range(len(other._schema))]
+        own_columns = [f"own.c{i} AS c{i}" for i in range(len(self._schema))]
+        other_columns = [
+            f"other.c{i} AS c{len(own_columns) + i}" for i in range(len(other._schema))
+        ]
         self._run(
-            f"CREATE VIEW pairs{number} AS SELECT own.u AS u, {', '.join([*own, *rest])} "
+            f"CREATE VIEW pairs{number} AS SELECT own.u AS u, {', '.join([*own_columns, *other_columns])} "
             f"FROM rows AS own JOIN others{number} AS other ON own.u = other.k"
         )
-        made = object.__new__(DuckDBEngine)
-        made.__dict__.update(self.__dict__)
-        made._schema, made._sql = table.schema, Dialect(table.schema, f"pairs{number}")
-        made._connection, made._running, made._cursors = guarded(self._connection.cursor), {}, {}
-        return made
+        engine = object.__new__(DuckDBEngine)
+        engine.__dict__.update(self.__dict__)
+        engine._schema, engine._sql = table.schema, Dialect(table.schema, f"pairs{number}")
+        engine._connection, engine._running, engine._cursors = (
+            guarded(self._connection.cursor),
+            {},
+            {},
+        )
+        return engine
 
     def _codes(self, *, ids: bool) -> Any:
         """Return all rows, by key or by id, for the engine of another table."""
@@ -383,13 +395,18 @@ class DuckDBEngine(StatementEngine):
         """Run a statement while the engine is being opened, and return its rows."""
         return guarded(lambda: list(self._connection.execute(statement).fetchall()))
 
-    def _grouped(self, scan: Scan, made: Measuring, rows: str) -> str:
+    def _grouped(self, scan: Scan, aggregation: Measuring, rows: str) -> str:
         texts = self._texts.keys() & set(scan.keys)
-        if texts and made.adds_up and self._sql.relation(scan.columns) == "rows" and self._in_place:
+        if (
+            texts
+            and aggregation.adds_up
+            and self._sql.relation(scan.columns) == "rows"
+            and self._in_place
+        ):
             # a file that is read in place has no ids that are cut
             rows = f"codes{rows.removeprefix('rows')}"
-            return self._sql.by_text(self._texts, scan.keys, made, rows)
-        return super()._grouped(scan, made, rows)
+            return self._sql.by_text(self._texts, scan.keys, aggregation, rows)
+        return super()._grouped(scan, aggregation, rows)
 
     def marginals(self, scan: MarginalScan) -> Marginals:
         """Return the tables of several attribute sets, each of which needs all rows."""
@@ -406,8 +423,8 @@ class DuckDBEngine(StatementEngine):
         if most is not None:
             _, rows = self._scored(scan)
             some = f"SELECT COUNT(*) FROM (SELECT DISTINCT * FROM ({rows} LIMIT {_GLIMPSE}))"
-            ((seen,),) = self._ask([some])
-            if seen > most:
+            ((distinct_count,),) = self._ask([some])
+            if distinct_count > most:
                 return None
         return super().contributions(scan, most)
 
@@ -416,8 +433,8 @@ class DuckDBEngine(StatementEngine):
 
         def fetched(statement: str, work: Work) -> Integers:
             with self._cursor(work) as cursor:
-                found = cursor.execute(statement).fetchnumpy()
-            return np.array([np.asarray(column, dtype=np.int64) for column in found.values()])
+                columns = cursor.execute(statement).fetchnumpy()
+            return np.array([np.asarray(column, dtype=np.int64) for column in columns.values()])
 
         return np.concatenate(self._each(statements, fetched), axis=1)
 

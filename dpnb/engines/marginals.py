@@ -52,10 +52,10 @@ class MarginalScan:
     @property
     def columns(self) -> frozenset[str]:
         """The columns that the scan uses."""
-        used = self.where.columns.union(self.keys, *self.sets)
+        names = self.where.columns.union(self.keys, *self.sets)
         for value in (self.value, None if self.measure is None else self.measure.value):
-            used |= frozenset() if value is None else value.columns
-        return used
+            names |= frozenset() if value is None else value.columns
+        return names
 
     def codes(self, attributes: Sequence[str]) -> int:
         """Return the number of joint codes of an attribute set with the keys."""

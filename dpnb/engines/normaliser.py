@@ -35,11 +35,11 @@ def normaliser(
 ) -> str:
     """Return the SQL that maps a source value to its code; ``present`` ones are not missing."""
     if isinstance(kind, Category):
-        found = f"enum_code(TRY_CAST(CAST({column} AS VARCHAR) AS {enum}))"
+        position = f"enum_code(TRY_CAST(CAST({column} AS VARCHAR) AS {enum}))"
         if kind.other is None:
-            return found
+            return position
         other = kind.values.index(kind.other)
-        return f"CASE WHEN {column} IS NOT NULL THEN COALESCE({found}, {other}) END"
+        return f"CASE WHEN {column} IS NOT NULL THEN COALESCE({position}, {other}) END"
     if isinstance(kind, Integer):
         result = smallest_integer(kind.low, kind.high)
         if source_type == "BOOLEAN":

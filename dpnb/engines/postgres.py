@@ -64,39 +64,39 @@ class PostgresDialect(Dialect):
         return f"CAST(CAST('x' || substr(md5({column}), 1, 12) AS BIT(48)) AS BIGINT)"
 
 
-def _code(name: str, kind: Kind, column: str, held: str) -> str:
+def _code(name: str, kind: Kind, column: str, source_type: str) -> str:
     """Return the SQL that maps a source value to its code."""
-    if held not in _FITS[type(kind)]:
-        raise misfit(name, kind, held)
-    whole = held in _WHOLE and isinstance(kind, Integer)
-    number = f"CAST({column} AS INTEGER)" if held == "bool" else column
-    value, found = f"CAST({number} AS {'BIGINT' if whole else 'DOUBLE'})", ""
+    if source_type not in _FITS[type(kind)]:
+        raise misfit(name, kind, source_type)
+    integral = source_type in _WHOLE and isinstance(kind, Integer)
+    number = f"CAST({column} AS INTEGER)" if source_type == "bool" else column
+    value, position = f"CAST({number} AS {'BIGINT' if integral else 'DOUBLE'})", ""
     if isinstance(kind, Category):
         # look up byte by byte, whatever the collation; a PostgreSQL text cannot hold a zero byte
         places = {value: i for i, value in enumerate(kind.values) if "\0" not in value}
         value = f"CAST({column} AS TEXT)"
-        found = f"CAST(CAST({text(json.dumps(places))} AS JSONB) ->> {value} AS INTEGER)"
+        position = f"CAST(CAST({text(json.dumps(places))} AS JSONB) ->> {value} AS INTEGER)"
     elif isinstance(kind, Date):
         day = f"CAST({column} AS DATE)"
         value = f"(CASE WHEN isfinite({day}) THEN {day} - DATE '1970-01-01' END)"
-    elif held == "numeric":
+    elif source_type == "numeric":
         size, most = f"abs({column})", "1.7976931348623157e308"
         value = f"(CASE WHEN {size} < 2.5e-324 THEN 0 WHEN {size} <= {most} THEN {value} END)"
-    return code_of(kind, value, whole=whole, found=found)
+    return code_of(kind, value, whole=integral, found=position)
 
 
-def _text(name: str, column: str, held: str) -> str:
-    if held not in _FITS[Category]:
-        raise undiscovered(name, held)
+def _text(name: str, column: str, source_type: str) -> str:
+    if source_type not in _FITS[Category]:
+        raise undiscovered(name, source_type)
     return f'CAST({column} AS TEXT) COLLATE "C"'
 
 
-def _id(column: str, held: str) -> str:
+def _id(column: str, source_type: str) -> str:
     """Return the SQL of a row's id: a text, or a whole number of 64 bits, else NULL."""
-    if held in _TEXTS:
+    if source_type in _TEXTS:
         return f'CAST({column} AS TEXT) COLLATE "C"'
-    if held not in _NUMBERS - {"bool"}:
-        raise no_ids(held)
+    if source_type not in _NUMBERS - {"bool"}:
+        raise no_ids(source_type)
     fits = f"{column} = floor({column}) AND {column} >= -{2**63} AND {column} < {2**63}"
     return f"CASE WHEN {fits} THEN CAST({column} AS BIGINT) END"
 
@@ -136,9 +136,12 @@ class PostgresEngine(StatementEngine):
         with contextlib.suppress(psycopg.Error):
             self._connection.execute(_SETTINGS.encode())
             what, hint = "there is no such table that the user may read", "Check the part after #."
-            look = self._connection.execute(f"SELECT * FROM {source} LIMIT 0".encode())
-            names = {known.oid: known.name for known in self._connection.adapters.types}
-            return {one.name: names.get(one.type_code, "other") for one in look.description or ()}
+            cursor = self._connection.execute(f"SELECT * FROM {source} LIMIT 0".encode())
+            names = {type_info.oid: type_info.name for type_info in self._connection.adapters.types}
+            return {
+                column.name: names.get(column.type_code, "other")
+                for column in cursor.description or ()
+            }
         raise SchemaError(what, hint)
 
     def _load(self, table: Table, source: str, types: dict[str, str]) -> None:
@@ -179,8 +182,8 @@ class PostgresEngine(StatementEngine):
             if self._fingerprint(key, "rows") != seal:
                 self._refuse_changed()
             if table.unit is not None:
-                whole = PostgresDialect(self._schema)
-                self._keep(whole.kept(table.unit.max_rows, self._key, text=self._text_ids))
+                dialect = PostgresDialect(self._schema)
+                self._keep(dialect.kept(table.unit.max_rows, self._key, text=self._text_ids))
         except SchemaError:
             # close it for now only: the server may be restarting
             self._connection.close()
@@ -255,9 +258,9 @@ class PostgresEngine(StatementEngine):
         HMAC-SHA256 seals the sums of four parts of each row's SHA-256, which is computed after a
         secret.
         """
-        found = self._fingerprint(key, self._rows)
-        self._seal = key, found
-        return found
+        seal = self._fingerprint(key, self._rows)
+        self._seal = key, seal
+        return seal
 
     def _fingerprint(self, key: bytes, rows: str) -> str:
         secret = text(hmac.digest(key, b"rows", "sha256").hex())

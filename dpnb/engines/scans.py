@@ -61,9 +61,11 @@ class Tally:
     @classmethod
     def read(cls, rows: Sequence[Sequence[Any]]) -> Tally:
         """Read the result of the statement of ``Dialect.tally``; the total has no text."""
-        found = [(text, int(count)) for text, count in rows if text is not None]
+        text_counts = [(text, int(count)) for text, count in rows if text is not None]
         (total,) = (int(count) for text, count in rows if text is None)
-        return cls(tuple(text for text, _ in found), tuple(count for _, count in found), total)
+        return cls(
+            tuple(text for text, _ in text_counts), tuple(count for _, count in text_counts), total
+        )
 
     def __repr__(self) -> str:
         return "Tally(private)"

@@ -32,12 +32,12 @@ def _csv_source(path: Path) -> str:
             "Save it as UTF-8.",
             str(path),
         )
-    if len(header) == 1 and (other := _delimiter(header[0])):
+    if len(header) == 1 and (delimiter := _delimiter(header[0])):
         # do not show the line: in a file without a header it holds a person's values
-        named, written = other
+        words, argument = delimiter
         raise SchemaError(
-            f"the first line of the CSV file has {named} between its values, not commas",
-            f"Save it with commas, or read it with pandas.read_csv(..., sep={written}) and give the frame. "
+            f"the first line of the CSV file has {words} between its values, not commas",
+            f"Save it with commas, or read it with pandas.read_csv(..., sep={argument}) and give the frame. "
             "If its numbers are written 0,5, add decimal=','.",
             str(path),
         )
@@ -130,18 +130,18 @@ def unread(error: EngineError, source: Any) -> EngineError:
 
 def find_column(name: str, found: Sequence[str]) -> str:
     """Return the source's spelling of a declared column."""
-    alike = [other for other in found if other.casefold() == name.casefold()]
-    if name in alike:
-        alike = [name]
-    if not alike:
+    spellings = [spelling for spelling in found if spelling.casefold() == name.casefold()]
+    if name in spellings:
+        spellings = [name]
+    if not spellings:
         raise SchemaError(
             f"the source has no column {name!r}", "Declare only columns that the source has."
         )
-    if len(alike) > 1 or list(found).count(alike[0]) > 1:
+    if len(spellings) > 1 or list(found).count(spellings[0]) > 1:
         raise SchemaError(
             f"the source has several columns named {name!r}", "Rename all but one of them."
         )
-    return alike[0]
+    return spellings[0]
 
 
 def misfit(name: str, kind: Kind, held: str) -> SchemaError:
@@ -201,24 +201,26 @@ def frame_of(columns: Mapping[str, Any]) -> Any:
     import numpy as np
     import pandas as pd
 
-    def column(found: Any) -> Any:
-        values, missing = np.ma.getdata(found), np.ma.getmaskarray(found)
+    def column(array: Any) -> Any:
+        values, missing = np.ma.getdata(array), np.ma.getmaskarray(array)
         if values.dtype == object:
             values[missing] = None
             return pd.Series(values, dtype="string")
-        whole = values.dtype.kind in "iu"
-        return (pd.arrays.IntegerArray if whole else pd.arrays.FloatingArray)(values, missing)
+        integral = values.dtype.kind in "iu"
+        return (pd.arrays.IntegerArray if integral else pd.arrays.FloatingArray)(values, missing)
 
-    return pd.DataFrame({name: column(found) for name, found in columns.items()})
+    return pd.DataFrame({name: column(array) for name, array in columns.items()})
 
 
 def _declared(table: Any, columns: Sequence[str]) -> Any:
     """Select the declared columns of an arrow table; DuckDB renames others that differ by case."""
     table = table.select([find_column(name, table.column_names) for name in columns])
     for place, column in enumerate(table.columns):
-        found = readable(column)
-        if found is not column:
-            table = table.set_column(place, table.field(place).with_type(found.type), found)
+        readable_column = readable(column)
+        if readable_column is not column:
+            table = table.set_column(
+                place, table.field(place).with_type(readable_column.type), readable_column
+            )
     return table
 
 
@@ -255,9 +257,13 @@ def _readable_series(column: Any) -> Any:
 
     if getattr(column.dtype, "storage", "pyarrow") == "python":
         return pd.Series([_as_text(value) for value in column], dtype=column.dtype)
-    held = column.array.__arrow_array__()
-    found = readable(held)
-    return column if found is held else pd.Series(pd.arrays.ArrowExtensionArray(found))
+    arrow_array = column.array.__arrow_array__()
+    readable_array = readable(arrow_array)
+    return (
+        column
+        if readable_array is arrow_array
+        else pd.Series(pd.arrays.ArrowExtensionArray(readable_array))
+    )
 
 
 def _as_text(value: Any) -> str | None:
@@ -265,8 +271,8 @@ def _as_text(value: Any) -> str | None:
     try:
         if value is None or value != value:
             return None
-        shown = str(value)
-        str.encode(shown)
+        string = str(value)
+        str.encode(string)
     except Exception:  # noqa: BLE001 - whatever a value does, it is a fact about data
         return None
-    return shown
+    return string

@@ -139,10 +139,10 @@ class SparkEngine(StatementEngine):
 
     def _keep(self, statement: str) -> str:
         """Compute the rows once; they stay in Spark's cache."""
-        kept = f"{self._name}_kept"
-        self._ask([f"CACHE TABLE {kept} AS {statement}"])
+        table_name = f"{self._name}_kept"
+        self._ask([f"CACHE TABLE {table_name} AS {statement}"])
         self._lists = {}
-        return kept
+        return table_name
 
     def _guarded(self, work: Callable[[], T]) -> T:
         """Run engine work unlogged; any failure becomes a fixed error without cause or context."""
@@ -213,19 +213,21 @@ class SparkEngine(StatementEngine):
         if not isinstance(other, SparkEngine):
             raise engine_failure()
         name = f"{self._name}_pairs{len(self._looked_up)}"
-        own = [f"own.c{i} AS c{i}" for i in range(len(self._schema))]
-        rest = [f"other.c{i} AS c{len(own) + i}" for i in range(len(other._schema))]
+        own_columns = [f"own.c{i} AS c{i}" for i in range(len(self._schema))]
+        other_columns = [
+            f"other.c{i} AS c{len(own_columns) + i}" for i in range(len(other._schema))
+        ]
         pairs = (
-            f"SELECT own.u AS u, {', '.join([*own, *rest])} "
+            f"SELECT own.u AS u, {', '.join([*own_columns, *other_columns])} "
             f"FROM {self._rows} AS own JOIN {other._rows} AS other ON own.u = other.u"
         )
         self._guarded(lambda: self._spark.sql(pairs).createOrReplaceTempView(name))
         self._looked_up.add(name)
-        made = object.__new__(SparkEngine)
-        made.__dict__.update(self.__dict__)
-        made._schema, made._rows, made._running = table.schema, name, {}
-        made._sql, made._looked_up = SparkDialect(table.schema, name), set()
-        return made
+        engine = object.__new__(SparkEngine)
+        engine.__dict__.update(self.__dict__)
+        engine._schema, engine._rows, engine._running = table.schema, name, {}
+        engine._sql, engine._looked_up = SparkDialect(table.schema, name), set()
+        return engine
 
     def _codes(self, other: Engine, join: Join) -> Any:
         """Return the codes of another table as a data frame, whose key or id is called k."""
@@ -244,10 +246,10 @@ class SparkEngine(StatementEngine):
                 codes = codes.set_column(i, field_.name, codes.column(i).cast("int64"))
         return self._spark.createDataFrame(codes)
 
-    def _grouped(self, scan: Scan, made: Measuring, rows: str) -> str:
-        if self._lists.keys() & set(scan.keys) and made.adds_up:
-            return self._sql.by_text(self._lists, scan.keys, made, rows)
-        return super()._grouped(scan, made, rows)
+    def _grouped(self, scan: Scan, aggregation: Measuring, rows: str) -> str:
+        if self._lists.keys() & set(scan.keys) and aggregation.adds_up:
+            return self._sql.by_text(self._lists, scan.keys, aggregation, rows)
+        return super()._grouped(scan, aggregation, rows)
 
     def fingerprint(self, key: bytes) -> str:
         """Return a keyed fingerprint of the rows in any order, from one statement.

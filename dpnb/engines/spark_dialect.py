@@ -61,12 +61,12 @@ def type_name(declared: str) -> str:
 def _place(values: Sequence[str], value: str) -> str:
     """Return the SQL of a text's position in a list; NULL if it is not there."""
     if len(values) <= _FEW:
-        cases = " ".join(f"WHEN {text(one)} THEN {i}" for i, one in enumerate(values))
+        cases = " ".join(f"WHEN {text(label)} THEN {i}" for i, label in enumerate(values))
         return f"CASE {value} {cases} END"
     # Spark searches a map from first to last key, so use many small ones
     buckets: list[dict[str, int]] = [{} for _ in range(-(-len(values) // _BUCKET))]
-    for i, one in enumerate(values):
-        buckets[zlib.crc32(one.encode()) % len(buckets)][one] = i
+    for i, label in enumerate(values):
+        buckets[zlib.crc32(label.encode()) % len(buckets)][label] = i
     maps = f"from_json({text(json.dumps(buckets))}, 'ARRAY<MAP<STRING, INT>>')"
     bucket = f"CAST(crc32({value}) % {len(buckets)} AS INT)"
     return f"try_element_at(get({maps}, {bucket}), {value})"
@@ -130,8 +130,8 @@ def _day(column: str) -> str:
 
 def normaliser(kind: Kind, value: str, declared: str) -> str:
     """Return the SQL that maps the result of :func:`raw` to its code."""
-    found = _place(kind.values, value) if isinstance(kind, Category) else ""
-    return code_of(kind, value, whole=type_name(declared) in WHOLE | {NOTHING}, found=found)
+    position = _place(kind.values, value) if isinstance(kind, Category) else ""
+    return code_of(kind, value, whole=type_name(declared) in WHOLE | {NOTHING}, found=position)
 
 
 def id_code(column: str, declared: str) -> str:
@@ -153,8 +153,8 @@ def id_code(column: str, declared: str) -> str:
     if source in NUMBERS:
         real = f"CAST({column} AS DOUBLE)"
         fits = f"{real} >= {literal(-(2.0**63))} AND {real} < {literal(2.0**63)}"
-        whole = f"CASE WHEN {fits} THEN CAST(FLOOR({real}) AS BIGINT) END"
-        return f"CASE WHEN {real} = ({whole}) THEN {whole} END"
+        integer = f"CASE WHEN {fits} THEN CAST(FLOOR({real}) AS BIGINT) END"
+        return f"CASE WHEN {real} = ({integer}) THEN {integer} END"
     if source in TEXTS:
         return raw(Category(("",)), column, declared)
     raise no_ids(source)

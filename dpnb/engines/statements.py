@@ -79,13 +79,13 @@ class StatementEngine(ABC):
         """Fetch the result of each statement; statements return aggregates only."""
 
         def run() -> list[T]:
-            found = []
+            results = []
             with self._working() as work:
                 for statement in statements:
                     if work.stopped.is_set():
                         raise InterruptedError
-                    found.append(fetch(statement, work))
-            return found
+                    results.append(fetch(statement, work))
+            return results
 
         return self._guarded(run)
 
@@ -97,8 +97,8 @@ class StatementEngine(ABC):
         """Return the integers that statements return, shape (``width`` columns, rows)."""
         import numpy as np
 
-        found = self._ask(statements)
-        return np.array(found, dtype=np.int64).reshape(len(found), width).T
+        rows = self._ask(statements)
+        return np.array(rows, dtype=np.int64).reshape(len(rows), width).T
 
     def _check_key(self, table: Table) -> None:
         """Refuse a dimension table whose key is not unique."""
@@ -135,14 +135,14 @@ class StatementEngine(ABC):
         size = math.prod(self._sql.cell(name)[1] for name in scan.keys)
         vectors = [[0] * size for _ in scan.measures]
         for groups, places in scan.parts():
-            made = self._sql.measuring(scan, places)
+            aggregation = self._sql.measuring(scan, places)
             rows = self._sql.measured(scan, groups, self._key, text=self._text_ids)
-            made.fill(vectors, self._ask([self._grouped(scan, made, rows)]))
+            aggregation.fill(vectors, self._ask([self._grouped(scan, aggregation, rows)]))
         return Exact(vectors)
 
-    def _grouped(self, scan: Scan, made: Measuring, rows: str) -> str:
+    def _grouped(self, scan: Scan, aggregation: Measuring, rows: str) -> str:
         """Return the statement with the aggregates of each group of a relation, with WHERE."""
-        return self._sql.grouped(made, rows)
+        return self._sql.grouped(aggregation, rows)
 
     def marginals(self, scan: MarginalScan) -> Marginals:
         """Return the tables of several attribute sets: a statement with one branch for each set.
@@ -213,8 +213,8 @@ class StatementEngine(ABC):
         selected = ", ".join(
             f"{sql} AS {name}" for sql, name in zip(["cell", *numbers], names, strict=True)
         )
-        added = self._sql.added(scan, places, self._key, text=self._text_ids)
-        return names, f"SELECT {selected} FROM {added}"
+        relation = self._sql.added(scan, places, self._key, text=self._text_ids)
+        return names, f"SELECT {selected} FROM {relation}"
 
     def tally(self, place: int, least: int) -> Tally:
         """Return the texts of the undeclared column at a position with ``least`` rows or ids."""
@@ -226,23 +226,23 @@ class StatementEngine(ABC):
     def _sealed(self, key: bytes, statement: str) -> str:
         """Return the HMAC-SHA256 of a statement's result, which is one row of integers."""
         (sums,) = self._ask([statement])
-        numbers = json.dumps([int(one or 0) for one in sums]).encode()
+        numbers = json.dumps([int(total or 0) for total in sums]).encode()
         return hmac.new(key, numbers, hashlib.sha256).hexdigest()
 
     @contextlib.contextmanager
     def _working(self) -> Iterator[Work]:
         """Register this thread's work, so that :meth:`interrupt` can stop it; it can be nested."""
         thread = threading.get_ident()
-        around, work = self._running.get(thread), Work()
+        outer_work, work = self._running.get(thread), Work()
         self._running[thread] = work
         try:
             yield work
         finally:
             work.done.set()
-            if around is None:
+            if outer_work is None:
                 self._running.pop(thread, None)
             else:
-                self._running[thread] = around
+                self._running[thread] = outer_work
 
     def check(self) -> None:
         """Raise an error if no request can run."""

@@ -117,13 +117,13 @@ def _names(frame: Any) -> list[str]:
 
 def _first(names: Sequence[str]) -> list[str]:
     """Return the names, with only the first of those that differ by case alone."""
-    found: dict[str, str] = {}
+    spellings: dict[str, str] = {}
     for name in names:
-        found.setdefault(name.casefold(), name)
-    return list(found.values())
+        spellings.setdefault(name.casefold(), name)
+    return list(spellings.values())
 
 
-def _column(connection: Any, relation: str, name: str, held: str, *, loose: bool) -> Summary:
+def _column(connection: Any, relation: str, name: str, source_type: str, *, loose: bool) -> Summary:
     """Summarise a column; with ``loose`` the engine accepts its texts for any kind."""
     column = quoted(name)
 
@@ -132,36 +132,36 @@ def _column(connection: Any, relation: str, name: str, held: str, *, loose: bool
 
     (rows,) = one(f"SELECT COUNT(*) FROM {relation}")
     number, day = f"TRY_CAST({column} AS DOUBLE)", f"TRY_CAST({column} AS DATE)"
-    if loose or held in TEXTS:
+    if loose or source_type in TEXTS:
         as_text = f"NULLIF(CAST({column} AS VARCHAR), '')"
-        present, numbers, whole, days = one(
+        present, numbers, whole_numbers, days = one(
             f"SELECT COUNT(x), COUNT(*) FILTER (isfinite(n)), COUNT(*) FILTER (isfinite(n) AND "
             f"n = FLOOR(n)), COUNT(*) FILTER (isfinite(d)) FROM (SELECT {as_text} AS x, "
             f"TRY_CAST({as_text} AS DOUBLE) AS n, TRY_CAST({as_text} AS DATE) AS d FROM {relation})"
         )
         holds: Holds = "text"
         if loose and present and numbers >= MOSTLY * present:
-            holds = "whole" if whole == numbers else "number"
+            holds = "whole" if whole_numbers == numbers else "number"
         elif loose and present and days >= MOSTLY * present:
             holds = "day"
         value = {"text": as_text, "day": day}.get(holds, number)
-    elif held in WHOLE:
+    elif source_type in WHOLE:
         holds, value = "whole", f"TRY_CAST({column} AS HUGEINT)"
-    elif held in NUMBERS:
+    elif source_type in NUMBERS:
         # frames hold whole numbers as floats if some are missing
         (broken,) = one(
             f"SELECT COUNT(*) FILTER (isfinite(x) AND x <> FLOOR(x)) FROM (SELECT {number} AS x "
             f"FROM {relation})"
         )
         holds, value = "number" if broken else "whole", number
-    elif held in _DAYS:
+    elif source_type in _DAYS:
         holds, value = "day", day
     else:
-        return Summary(name, held, "other", rows)
-    kept = "TRUE" if holds == "text" or held in WHOLE else "isfinite(x)"
+        return Summary(name, source_type, "other", rows)
+    condition = "TRUE" if holds == "text" or source_type in WHOLE else "isfinite(x)"
     present, different, low, high = one(
         f"SELECT COUNT(x), COUNT(DISTINCT x), MIN(x), MAX(x) FROM (SELECT {value} AS x FROM {relation}) "
-        f"WHERE {kept}"
+        f"WHERE {condition}"
     )
     (most,) = one(
         f"SELECT COALESCE(MAX(n), 0) FROM (SELECT COUNT(*) AS n FROM (SELECT {value} AS x FROM "
@@ -172,6 +172,6 @@ def _column(connection: Any, relation: str, name: str, held: str, *, loose: bool
         low = high = None
         if different <= MOST_VALUES:
             every = f"SELECT {value} AS x FROM {relation}"
-            listed = f"SELECT DISTINCT x FROM ({every}) WHERE x IS NOT NULL ORDER BY x"
-            values = tuple(row[0] for row in connection.execute(listed).fetchall())
-    return Summary(name, held, holds, rows, present, different, most, low, high, values)
+            distinct_texts = f"SELECT DISTINCT x FROM ({every}) WHERE x IS NOT NULL ORDER BY x"
+            values = tuple(row[0] for row in connection.execute(distinct_texts).fetchall())
+    return Summary(name, source_type, holds, rows, present, different, most, low, high, values)

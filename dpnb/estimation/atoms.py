@@ -94,8 +94,8 @@ def support(cells: int, index: Cells, value: Values) -> Support:
             raise RequestError(
                 "A measurement does not fit the domain", "Check its cells and values."
             )
-        one = float(values.flat[0]) if values.size else 0.0
-        return Support(slice(first, last + 1 if one else first), one)
+        constant = float(values.flat[0]) if values.size else 0.0
+        return Support(slice(first, last + 1 if constant else first), constant)
     places = np.asarray(index, dtype=np.intp)
     if places.ndim != 1 or (values.ndim and values.shape != places.shape):
         raise RequestError("A measurement does not fit the domain", "Give one value for each cell.")
@@ -107,15 +107,15 @@ def support(cells: int, index: Cells, value: Values) -> Support:
     if len(places) and (places[0] < 0 or places[-1] >= cells):
         raise RequestError("A measurement names a cell outside the domain", "Check its cells.")
     if single:
-        one = float(values.flat[0])
-        if not one:
+        constant = float(values.flat[0])
+        if not constant:
             places = places[:0]
         if len(places) and places[-1] - places[0] + 1 == len(places):
-            return Support(slice(int(places[0]), int(places[-1]) + 1), one)
-        return Support(places, one)
-    kept = values != 0
-    if not kept.all():
-        return support(cells, places[kept], values[kept])
+            return Support(slice(int(places[0]), int(places[-1]) + 1), constant)
+        return Support(places, constant)
+    nonzero = values != 0
+    if not nonzero.all():
+        return support(cells, places[nonzero], values[nonzero])
     if len(places) and places[-1] - places[0] + 1 == len(places):
         return Support(slice(int(places[0]), int(places[-1]) + 1), values)
     return Support(places, values)

@@ -175,11 +175,11 @@ class RowSpace:
 
     def copy(self) -> RowSpace:
         """Return an independent copy, for rows that are only planned."""
-        made = copy.copy(self)
+        clone = copy.copy(self)
         for name, value in vars(self).items():
             if hasattr(value, "copy"):
-                setattr(made, name, value.copy())
-        return made
+                setattr(clone, name, value.copy())
+        return clone
 
     @property
     def rows(self) -> int:
@@ -199,8 +199,8 @@ class RowSpace:
     @property
     def matrix(self) -> Floats:
         """The rows on atoms, shape (rows, atoms)."""
-        found: Floats = self.partition.table(self._supports).toarray()
-        return found
+        dense: Floats = self.partition.table(self._supports).toarray()
+        return dense
 
     @property
     def answers(self) -> Floats:
@@ -244,9 +244,11 @@ class RowSpace:
         if len(parents):
             self._group = np.append(self._group, self._group[parents])
             self._shape = np.append(self._shape, self._shape[parents])
-            new = len(self.partition)
-            self._basis = _grown(self._basis, (self._rest, new))
-            self._basis[: self._rest, new - len(parents) : new] = self._basis[: self._rest, parents]
+            atoms = len(self.partition)
+            self._basis = _grown(self._basis, (self._rest, atoms))
+            self._basis[: self._rest, atoms - len(parents) : atoms] = self._basis[
+                : self._rest, parents
+            ]
         self._supports.append(row)
         self._answers.append(answer)
         self._variances.append(variance)
@@ -281,20 +283,20 @@ class RowSpace:
         partition = Partition(self.cells, self._supports)
         sizes, variances = partition.sizes, self.variances
         table = partition.table(self._supports)
-        own = _disjoint(table, sizes)
-        if (self.rows - len(own)) * len(sizes) > ROOM:
+        disjoint = _disjoint(table, sizes)
+        if (self.rows - len(disjoint)) * len(sizes) > ROOM:
             raise RequestError(
                 "The past answers split the data into too many parts to combine",
                 "Leave some out: groups by different keys multiply.",
             )
-        self.partition, self._own = partition, own
+        self.partition, self._own = partition, disjoint
         self._other = np.delete(np.arange(self.rows), self._own).tolist()
         self._group = np.full(len(sizes), -1, dtype=np.intp)
         self._shape = np.zeros(len(sizes))
-        chosen = table[self._own].tocoo()
-        self._length = np.sqrt(chosen.multiply(chosen) @ sizes)
-        self._group[chosen.col] = chosen.row
-        self._shape[chosen.col] = chosen.data / self._length[chosen.row]
+        own_rows = table[self._own].tocoo()
+        self._length = np.sqrt(own_rows.multiply(own_rows) @ sizes)
+        self._group[own_rows.col] = own_rows.row
+        self._shape[own_rows.col] = own_rows.data / self._length[own_rows.row]
         self._spread = variances[self._own] / self._length**2
 
         rows, noise = table[self._other].toarray(), variances[self._other]
@@ -305,17 +307,17 @@ class RowSpace:
         self._covariance = np.zeros((0, 0))
         self._basis = np.zeros((0, len(sizes)))
         near, _, residual = self._coordinates(rows)
-        found = _directions(residual * (np.sqrt(sizes) / np.sqrt(rows**2 @ sizes)[:, None]))
-        if found is None:
+        directions = _directions(residual * (np.sqrt(sizes) / np.sqrt(rows**2 @ sizes)[:, None]))
+        if directions is None:
             # the rank depends on the order of the rows here, so add them one by one
             for row, variance in zip(rows, noise.tolist(), strict=True):
                 self._take(row, variance)
             return
         # orthogonalise again, because a short residual is not quite orthogonal to the near
         # directions
-        _, _, basis = self._coordinates(found / np.sqrt(sizes))
+        _, _, basis = self._coordinates(directions / np.sqrt(sizes))
         self._basis = basis / np.sqrt(basis**2 @ sizes)[:, None]
-        self._many, self._rest = len(rows), len(found)
+        self._many, self._rest = len(rows), len(directions)
         gram = (near * self._spread) @ near.T
         gram[np.diag_indices(self._many)] += noise
         lower = np.linalg.cholesky(gram)
@@ -330,25 +332,33 @@ class RowSpace:
 
         m, r = self._many, self._rest
         near, far, residual = (part[0] for part in self._coordinates(row[None, :]))
-        new = bool(np.abs(residual).max() > TOLERANCE * np.abs(row).max())
+        independent = bool(np.abs(residual).max() > TOLERANCE * np.abs(row).max())
         # its answer, given the near answers and the other rows
-        told = self._whiten[:m, :m] @ (self._near[:m] @ (self._spread * near))
-        left = max(variance + float(self._spread @ near**2) - float(told @ told), variance) ** 0.5
-        far = (far - told @ self._white[:m, :r]) / left
+        cross_covariance = self._whiten[:m, :m] @ (self._near[:m] @ (self._spread * near))
+        deviation = (
+            max(
+                variance
+                + float(self._spread @ near**2)
+                - float(cross_covariance @ cross_covariance),
+                variance,
+            )
+            ** 0.5
+        )
+        far = (far - cross_covariance @ self._white[:m, :r]) / deviation
         self._near = _grown(self._near, (m + 1, self.groups))
         self._near[m, :] = near
         self._whiten = _grown(self._whiten, (m + 1, m + 1))
-        self._whiten[m, :m] = told @ self._whiten[:m, :m] / -left
-        self._whiten[m, m] = 1 / left
-        self._white = _grown(self._white, (m + 1, r + new))
+        self._whiten[m, :m] = cross_covariance @ self._whiten[:m, :m] / -deviation
+        self._whiten[m, m] = 1 / deviation
+        self._white = _grown(self._white, (m + 1, r + independent))
         self._white[m, :r] = far
         solved = self._covariance[:r, :r] @ far
         spread = 1.0 + float(far @ solved)
-        if new:
+        if independent:
             # orthogonalise again, because a short residual is not quite orthogonal
             direction = self._coordinates(residual[None, :])[2][0]
             direction = direction / np.sqrt(direction**2 @ self.partition.sizes)
-            length = float(residual * self.partition.sizes @ direction) / left
+            length = float(residual * self.partition.sizes @ direction) / deviation
             self._basis = _grown(self._basis, (r + 1, len(row)))
             self._basis[r, : len(row)] = direction
             self._white[m, r] = length
@@ -358,10 +368,10 @@ class RowSpace:
         else:
             step = solved / np.sqrt(spread)
             self._covariance[:r, :r] -= np.outer(step, step)
-        self._many, self._rest = m + 1, r + new
+        self._many, self._rest = m + 1, r + independent
         if self._many % REFACTOR == 0 and self._many * self._rest**2 <= WORK:
             self._factor()
-        return new
+        return independent
 
     def _factor(self) -> None:
         """Compute the covariance of the far coordinates by a QR factorisation."""
@@ -391,8 +401,8 @@ class RowSpace:
             return near, np.zeros((len(rows), 0)), residual
         far = (residual * sizes) @ basis.T
         residual = residual - far @ basis
-        again = (residual * sizes) @ basis.T
-        return near, far + again, residual - again @ basis
+        correction = (residual * sizes) @ basis.T
+        return near, far + correction, residual - correction @ basis
 
     # queries
 
@@ -401,9 +411,9 @@ class RowSpace:
         import numpy as np
 
         near, far, residual = self._coordinates(rows)
-        left = np.abs(residual).max(axis=1)
+        residuals = np.abs(residual).max(axis=1)
         largest = np.maximum(np.abs(rows).max(axis=1), np.finfo(float).tiny)
-        return near, far, left, left / largest
+        return near, far, residuals, residuals / largest
 
     def estimable(self, index: Cells, value: Values) -> bool:
         """Return whether a query is a combination of the rows.
@@ -421,14 +431,14 @@ class RowSpace:
         lengths = (self._basis[: self._rest, : len(self.partition)] ** 2).sum(
             axis=0
         ) + self._shape**2
-        found: npt.NDArray[np.bool_] = lengths * self.partition.sizes > 1 - 1e-6
-        places = np.flatnonzero(found)
+        spanned: npt.NDArray[np.bool_] = lengths * self.partition.sizes > 1 - 1e-6
+        places = np.flatnonzero(spanned)
         for start in range(0, len(places), 256):
             part = places[start : start + 256]
-            unit = np.zeros((len(part), len(found)))
+            unit = np.zeros((len(part), len(spanned)))
             unit[np.arange(len(part)), part] = 1.0
-            found[part] = self._located(unit)[3] <= TOLERANCE
-        return found
+            spanned[part] = self._located(unit)[3] <= TOLERANCE
+        return spanned
 
     def solve(self, index: Cells, value: Values) -> Solution:
         """Return the best linear unbiased estimate of a query (docs/methods/bayes.md, theorem 7).
@@ -460,24 +470,24 @@ class RowSpace:
             if on_atoms is None:
                 raise NotEstimable(1.0, cuts=True, place=place)
             rows[place] = on_atoms
-        near, far, left, relative = self._located(rows)
+        near, far, residuals, relative = self._located(rows)
         outside = np.flatnonzero(relative > TOLERANCE)
         if len(outside):
             raise NotEstimable(float(relative[outside[0]]), cuts=False, place=int(outside[0]))
-        return self._solution(near, far, left)
+        return self._solution(near, far, residuals)
 
-    def _solution(self, near: Floats, far: Floats, left: Floats) -> Solutions:
+    def _solution(self, near: Floats, far: Floats, residuals: Floats) -> Solutions:
         """Solve for the weights a that minimise a' V a and reproduce the queries."""
         import numpy as np
         from scipy import linalg
 
         m, r = self._many, self._rest
         beside, white, whiten = self._near[:m], self._white[:m, :r], self._whiten[:m, :m]
-        known, gap = np.zeros((len(near), m)), far
+        cross_covariance, gap = np.zeros((len(near), m)), far
         if self.groups:
-            known = ((near * self._spread) @ beside.T) @ whiten.T
-            gap = far - known @ white
-        weights = known + gap @ self._covariance[:r, :r] @ white.T
+            cross_covariance = ((near * self._spread) @ beside.T) @ whiten.T
+            gap = far - cross_covariance @ white
+        weights = cross_covariance + gap @ self._covariance[:r, :r] @ white.T
         # one step of iterative refinement removes rounding errors
         weights += (far - weights @ white) @ self._covariance[:r, :r] @ white.T
         largest = np.abs(np.concatenate([near, far], axis=1)).max(axis=1, initial=0.0)
@@ -485,22 +495,24 @@ class RowSpace:
             # the covariance has accumulated rounding errors, so factor anew
             q, upper = np.linalg.qr(white)
             weights = (
-                known - (known @ q) @ q.T + linalg.solve_triangular(upper, far.T, trans="T").T @ q.T
+                cross_covariance
+                - (cross_covariance @ q) @ q.T
+                + linalg.solve_triangular(upper, far.T, trans="T").T @ q.T
             )
             if not _reproduces(weights @ white, far, largest):
                 raise RequestError(
                     "The past answers have noise of too different sizes to combine",
                     "Leave out the noisiest answers.",
                 )
-        found = np.zeros((len(near), self.rows))
-        found[:, self._other] = weights = weights @ whiten
-        found[:, self._own] = (near - weights @ beside) / self._length
+        full_weights = np.zeros((len(near), self.rows))
+        full_weights[:, self._other] = weights = weights @ whiten
+        full_weights[:, self._own] = (near - weights @ beside) / self._length
         return Solutions(
-            found @ self.answers,
-            found**2 @ self.variances,
+            full_weights @ self.answers,
+            full_weights**2 @ self.variances,
             np.concatenate([near, far], axis=1),
-            left,
-            found,
+            residuals,
+            full_weights,
         )
 
     def misfit(self) -> float:
@@ -516,12 +528,12 @@ class RowSpace:
 
         m = self._many
         q = np.linalg.qr(self._white[:m, : self._rest])[0]
-        found = []
+        sums = []
         for noise in noises:
             means = noise[:, self._own] / self._length
-            off = (noise[:, self._other] - means @ self._near[:m].T) @ self._whiten[:m, :m].T
-            found.append(((off - (off @ q) @ q.T) ** 2).sum(axis=1))
-        return np.concatenate(found)
+            deviations = (noise[:, self._other] - means @ self._near[:m].T) @ self._whiten[:m, :m].T
+            sums.append(((deviations - (deviations @ q) @ q.T) ** 2).sum(axis=1))
+        return np.concatenate(sums)
 
 
 def _grown(array: Floats, shape: tuple[int, int]) -> Floats:
@@ -546,19 +558,19 @@ def _disjoint(table: Any, sizes: Floats) -> Ints:
     free = np.ones(len(sizes), dtype=bool)
     chosen = []
     for place in np.argsort((table != 0) @ sizes, kind="stable").tolist():
-        touched = table.indices[table.indptr[place] : table.indptr[place + 1]]
-        if free[touched].all():
-            free[touched] = False
+        atoms = table.indices[table.indptr[place] : table.indptr[place + 1]]
+        if free[atoms].all():
+            free[atoms] = False
             chosen.append(place)
-    found: Ints = np.sort(np.array(chosen, dtype=np.intp))
-    return found
+    places: Ints = np.sort(np.array(chosen, dtype=np.intp))
+    return places
 
 
-def _reproduces(found: Floats, wanted: Floats, largest: Floats) -> bool:
+def _reproduces(combinations: Floats, targets: Floats, largest: Floats) -> bool:
     """Return whether weights reproduce the queries, up to rounding."""
     import numpy as np
 
-    return bool((np.abs(found - wanted).max(axis=1, initial=0.0) <= CHECK * largest).all())
+    return bool((np.abs(combinations - targets).max(axis=1, initial=0.0) <= CHECK * largest).all())
 
 
 def _directions(rows: Floats) -> Floats | None:
@@ -574,12 +586,12 @@ def _directions(rows: Floats) -> Floats | None:
         return rows[:0]
     wide, upper = linalg.qr(rows.T, mode="economic", overwrite_a=True, check_finite=False)
     turn, pivots, _ = linalg.qr(upper, mode="economic", pivoting=True, check_finite=False)
-    clear = np.abs(np.diagonal(pivots))
-    rank = int(np.count_nonzero(clear > CERTAIN[1]))
-    if (clear[rank:] > CERTAIN[0]).any():
+    lengths = np.abs(np.diagonal(pivots))
+    rank = int(np.count_nonzero(lengths > CERTAIN[1]))
+    if (lengths[rank:] > CERTAIN[0]).any():
         return None
-    found: Floats = (wide @ turn[:, :rank]).T
-    return found
+    basis: Floats = (wide @ turn[:, :rank]).T
+    return basis
 
 
 def _check(row: Support, variance: float) -> None:

@@ -132,21 +132,21 @@ def guaranteed(
     sizes = np.abs(space.matrix).max(axis=1, initial=0.0)
     matrix = csr_array(space.matrix / sizes[:, None])
     answers, widths = space.answers / sizes, widths / sizes
-    both = vstack([matrix, -matrix], format="csr") if rows else None
+    constraints = vstack([matrix, -matrix], format="csr") if rows else None
     limits = np.concatenate([answers + widths, widths - answers])
     largest = float(np.abs(limits).max(initial=1.0))
-    found = []
+    bounds = []
     for index, value in queries:
         low, high = _coefficients(history, support(history.cells, index, value))
         if not nonnegative and (low != high).any():
             # bins of one atom can offset each other without limit
-            found.append((-math.inf, math.inf))
+            bounds.append((-math.inf, math.inf))
             continue
         least, size = 0.0 if nonnegative else None, float(np.abs([low, high]).max()) or 1.0
-        first = size * (_minimum(low / size, both, limits, least) - SLACK * largest)
-        last = -size * (_minimum(-high / size, both, limits, least) - SLACK * largest)
-        found.append((max(first, 0.0) if nonnegative and (low >= 0).all() else first, last))
-    return found
+        first = size * (_minimum(low / size, constraints, limits, least) - SLACK * largest)
+        last = -size * (_minimum(-high / size, constraints, limits, least) - SLACK * largest)
+        bounds.append((max(first, 0.0) if nonnegative and (low >= 0).all() else first, last))
+    return bounds
 
 
 def _coefficients(history: History, query: Support) -> tuple[Floats, Floats]:
@@ -175,17 +175,17 @@ def _minimum(cost: Floats, rows: Any, limits: Floats, least: float | None) -> fl
         "bounds": (least, None),
         "method": "highs",
     }
-    found = linprog(**problem)
-    if found.status == 4:
+    solution = linprog(**problem)
+    if solution.status == 4:
         # presolving cannot tell infeasible from unbounded
-        found = linprog(**problem, options={"presolve": False})
-    if found.status == 2:
+        solution = linprog(**problem, options={"presolve": False})
+    if solution.status == 2:
         raise RequestError(
             "The past answers contradict each other: no counts fit them all",
             "Check whether one was changed, entered twice, or is about other data.",
         )
-    if found.status == 3:
+    if solution.status == 3:
         return -math.inf
-    if found.status != 0:
+    if solution.status != 0:
         raise RequestError("The bounds could not be computed", "Ask for a fresh answer.")
-    return float(found.fun)
+    return float(solution.fun)

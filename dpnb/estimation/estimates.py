@@ -100,11 +100,11 @@ class Estimates:
 
     def text(self, group: int) -> str:
         """Return the estimate as displayed."""
-        found = self.estimate[group]
-        if found is None:
+        point = self.estimate[group]
+        if point is None:
             return "too few rows to tell"
-        shown = max(found, 0.0) if self.function.is_count else found
-        return figure(shown, self._grain(group))
+        number = max(point, 0.0) if self.function.is_count else point
+        return figure(number, self._grain(group))
 
     def _grain(self, group: int) -> float:
         """Return the resolution to show: whole numbers for values that can only be whole."""
@@ -251,16 +251,19 @@ def derived(
     values: list[float | None] = []
     ends: list[tuple[float, float]] = []
     plain, columns = _columns(formula, leaves, statistic)
-    used = {node.place for node in nodes(plain) if isinstance(node, Leaf)}
-    for group in range(max(len(columns[place][1]) for place in used)):
+    places = {node.place for node in nodes(plain) if isinstance(node, Leaf)}
+    for group in range(max(len(columns[place][1]) for place in places)):
         pairs = [
-            pairs[group] if place in used else REALS for place, (_, pairs) in enumerate(columns)
+            pairs[group] if place in places else REALS for place, (_, pairs) in enumerate(columns)
         ]
-        points = [told[group] if place in used else 0.0 for place, (told, _) in enumerate(columns)]
+        points = [
+            estimates[group] if place in places else 0.0
+            for place, (estimates, _) in enumerate(columns)
+        ]
         ends.append(interval(plain, pairs))
-        known = [point for point in points if point is not None]
-        defined = ends[-1] != REALS and len(known) == len(points)
-        values.append(value(plain, known) if defined else None)
+        numbers = [point for point in points if point is not None]
+        defined = ends[-1] != REALS and len(numbers) == len(points)
+        values.append(value(plain, numbers) if defined else None)
     return Estimates(
         alias, Function.FORMULA, None, None, None, None, None, 0.0, 0.0,
         max(leaf.look for leaf in leaves), max(leaf.alpha for leaf in leaves), tuple(values),
@@ -280,5 +283,5 @@ def _columns(
     statistics = statistics_of(formula)
     if not statistics or statistic is None:
         return formula, columns
-    columns += [statistic(one) for one in statistics]
+    columns += [statistic(node) for node in statistics]
     return settled(formula, statistics, len(leaves)), columns

@@ -29,10 +29,10 @@ def value(formula: Formula, leaves: Sequence[float]) -> float | None:
     0.25
     """
     try:
-        found = _value(formula, leaves)
+        number = _value(formula, leaves)
     except (ArithmeticError, ValueError):
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
 def _value(formula: Formula, leaves: Sequence[float]) -> float:
@@ -115,8 +115,8 @@ def _combined(operator: Operator, left: Pair, right: Pair) -> Pair:
 
 def _corner(operator: Operator, left: float, right: float) -> float:
     """Return a product or quotient; an exact 0, from an operand 0, is returned as +0."""
-    found = _OPERATIONS[operator](left, right)
-    return 0.0 if found == 0 and 0 in (left, right) else found
+    corner = _OPERATIONS[operator](left, right)
+    return 0.0 if corner == 0 and 0 in (left, right) else corner
 
 
 def _applied(function: str, argument: Pair) -> Pair:
@@ -178,11 +178,11 @@ def text(formula: Formula, leaves: Sequence[str], strength: int = 0) -> str:
         return f"QUANTILE({leaves[formula.cells]}, {float(formula.share):g})"
     if isinstance(formula, Variance):
         return _variance_text(formula, leaves, strength)
-    own = _SYMBOLS[formula.operator]
-    left = text(formula.left, leaves, own)
-    right = text(formula.right, leaves, own + (formula.operator in "-/"))
-    shown = f"{left} {formula.operator} {right}"
-    return f"({shown})" if own < strength else shown
+    precedence = _SYMBOLS[formula.operator]
+    left = text(formula.left, leaves, precedence)
+    right = text(formula.right, leaves, precedence + (formula.operator in "-/"))
+    expression = f"{left} {formula.operator} {right}"
+    return f"({expression})" if precedence < strength else expression
 
 
 def _variance_text(formula: Variance, leaves: Sequence[str], strength: int) -> str:
@@ -190,7 +190,7 @@ def _variance_text(formula: Variance, leaves: Sequence[str], strength: int) -> s
     mean, squares = leaves[formula.mean], leaves[formula.square]
     origin, shift = float(formula.origin), float(formula.shift)
     distance = f"({mean} - {origin:g})" if origin else mean
-    shown = f"{squares} / n + {shift:g} - {distance}^2"
+    expression = f"{squares} / n + {shift:g} - {distance}^2"
     if formula.sample:
-        shown = f"({shown}) * n / (n - 1)"
-    return f"({shown})" if strength > (2 if formula.sample else 1) else shown
+        expression = f"({expression}) * n / (n - 1)"
+    return f"({expression})" if strength > (2 if formula.sample else 1) else expression

@@ -73,8 +73,8 @@ class Row:
     planned: bool = False
 
     def __post_init__(self) -> None:
-        made = support(1 << 62, self.index, self.value)
-        if not made.count:
+        sparse_row = support(1 << 62, self.index, self.value)
+        if not sparse_row.count:
             raise RequestError(f"The measurement {self.name!r} has only zeros", "Leave it out.")
         if not isinstance(self.distribution, NoiseDistribution) or self.distribution.family not in (
             "gaussian",
@@ -98,8 +98,8 @@ class Row:
                 f"The answer of {given(self.name)} must be a finite number, got {given(self.answer)}",
                 "Mark rows without an answer as planned.",
             )
-        object.__setattr__(self, "index", made.index)
-        object.__setattr__(self, "value", made.value)
+        object.__setattr__(self, "index", sparse_row.index)
+        object.__setattr__(self, "value", sparse_row.value)
 
     @property
     def support(self) -> Support:
@@ -254,10 +254,10 @@ class History:
 
     def copy(self) -> History:
         """Return an independent copy, to try planned rows."""
-        made = History.__new__(History)
-        made.space, made.version = self.space.copy(), self.version
-        made._rows, made._names = list(self._rows), set(self._names)
-        return made
+        clone = History.__new__(History)
+        clone.space, clone.version = self.space.copy(), self.version
+        clone._rows, clone._names = list(self._rows), set(self._names)
+        return clone
 
     def _admit(self, rows: Iterable[Row]) -> None:
         """Refuse rows that would make estimates wrong (docs/methods/bayes.md, definition 5)."""
@@ -311,8 +311,8 @@ class History:
         dense = np.asarray(vector, dtype=np.float64)
         if dense.shape != (self.cells,):
             raise RequestError("The query does not fit the domain", "Give one value for each cell.")
-        made = support(self.cells, range(self.cells), dense)
-        return made.index, made.value
+        sparse_row = support(self.cells, range(self.cells), dense)
+        return sparse_row.index, sparse_row.value
 
     def estimable(self, index: Cells, value: Values) -> bool:
         """Return whether the rows determine a query (docs/methods/bayes.md, definition 3)."""
@@ -337,10 +337,10 @@ class History:
         """
         return self._joint(self.space.solve_many(queries))
 
-    def _joint(self, found: Solutions) -> Joint:
+    def _joint(self, solutions: Solutions) -> Joint:
         return Joint(
-            found.estimates,
-            found.weights(),
+            solutions.estimates,
+            solutions.weights(),
             tuple(row.distribution for row in self._rows),
             tuple(row.granularity for row in self._rows),
             tuple(row.name for row in self._rows),
@@ -370,9 +370,9 @@ class History:
         distributions, steps = zip(
             *((row.distribution, row.granularity) for row in self._rows), strict=True
         )
-        some = min(draws, max(2_000, int(WORK / (len(self) * freedom))))
-        found = self.space.misfits(simulated(distributions, steps, some, seed))
-        return Consistency(statistic, freedom, float(np.quantile(found, ALARM)))
+        count = min(draws, max(2_000, int(WORK / (len(self) * freedom))))
+        statistics = self.space.misfits(simulated(distributions, steps, count, seed))
+        return Consistency(statistic, freedom, float(np.quantile(statistics, ALARM)))
 
     def cheapest_missing(self, index: Cells, value: Values) -> Missing | None:
         """Return the cheapest row whose answer would make a query estimable; None if it already is.
@@ -398,15 +398,15 @@ class History:
         _, cut = space.partition.read(query)
         # over bins, because the query may separate bins that no row separates
         open_ = (~space.determined() | cut)[space.partition.labels]
-        wanted = query.dense(self.cells)
+        vector = query.dense(self.cells)
         rows: list[tuple[Literal["query", "part", "complement"], Floats]] = [
-            ("query", wanted),
-            ("part", np.where(open_, wanted, 0.0)),
+            ("query", vector),
+            ("part", np.where(open_, vector, 0.0)),
         ]
         if self.estimable(range(self.cells), 1.0):
             # any multiple of the total would do; these two leave some bins without charge
-            totals = wanted[open_].max(), wanted[open_].min()
-            rows += [("complement", np.where(open_, total - wanted, 0.0)) for total in totals]
+            totals = vector[open_].max(), vector[open_].min()
+            rows += [("complement", np.where(open_, total - vector, 0.0)) for total in totals]
         cost = [
             (float(np.abs(row).max()), np.count_nonzero(row), place)
             for place, (_, row) in enumerate(rows)
@@ -414,5 +414,5 @@ class History:
         ]
         sensitivity, _, place = min(cost)
         kind, row = rows[place]
-        made = support(self.cells, range(self.cells), row)
-        return Missing(kind, made.index, made.value, sensitivity, made.count)
+        sparse_row = support(self.cells, range(self.cells), row)
+        return Missing(kind, sparse_row.index, sparse_row.value, sensitivity, sparse_row.count)

@@ -38,13 +38,13 @@ def shifted(ends: Pair, by: float) -> Pair:
 
 
 def _plus(value: float, by: float, towards: float) -> float:
-    found = value + by
-    if not math.isfinite(found):
-        return found
+    nearest = value + by
+    if not math.isfinite(nearest):
+        return nearest
     # the exact rounding error (Knuth's two-sum)
-    back = found - value
-    error = (value - (found - back)) + (by - back)
-    return math.nextafter(found, towards) if error and (error > 0) == (towards > 0) else found
+    back = nearest - value
+    error = (value - (nearest - back)) + (by - back)
+    return math.nextafter(nearest, towards) if error and (error > 0) == (towards > 0) else nearest
 
 
 def around(value: float, distribution: NoiseDistribution, alpha: float) -> Pair:
@@ -164,17 +164,17 @@ def range_quantile(alpha: float, groups: int) -> float:
 
     def tail(q: float) -> float:
         # 1 - P(range <= q), summed as differences so that small tails keep their digits
-        missed = 0.0
+        probability = 0.0
         for z, weight, phi in zip(grid, weights, below, strict=True):
             lower = 0.5 * math.erfc((q - z) / math.sqrt(2))
-            whole = phi ** (groups - 1)
-            if whole > 0:
-                missed -= (
+            power = phi ** (groups - 1)
+            if power > 0:
+                probability -= (
                     weight
-                    * whole
+                    * power
                     * math.expm1((groups - 1) * math.log1p(-min(lower / phi, 1 - 1e-16)))
                 )
-        return missed
+        return probability
 
     low, high = 0.0, 60.0
     while high - low > 1e-12 * high:
@@ -190,13 +190,13 @@ def combine(ends: Sequence[Pair], weights: Sequence[Fraction], shift: Fraction) 
     linear function has its minimum and maximum at corners. An end is infinite if it depends on an
     infinite one or is too large for a float.
     """
-    turned = [
+    terms = [
         (weight, pair if weight > 0 else pair[::-1])
         for pair, weight in zip(ends, weights, strict=True)
     ]
     sides = [
-        sum((weight * Fraction(pair[side]) for weight, pair in turned), shift)
-        if all(math.isfinite(pair[side]) for _, pair in turned)
+        sum((weight * Fraction(pair[side]) for weight, pair in terms), shift)
+        if all(math.isfinite(pair[side]) for _, pair in terms)
         else None
         for side in (0, 1)
     ]

@@ -79,17 +79,17 @@ def simulated(
     )
     plain, lattice = ~smooth & (step == 0), ~smooth & (step > 0)
     success = -np.expm1(-step[lattice] / scale[lattice])
-    left = draws
-    while left > 0:
-        some = min(left, max(CHUNK // max(len(distributions), 1), 1))
-        noise = np.empty((some, len(distributions)))
-        noise[:, smooth] = random.standard_normal((some, smooth.sum())) * scale[smooth]
-        noise[:, plain] = random.laplace(size=(some, plain.sum())) * scale[plain]
+    remaining = draws
+    while remaining > 0:
+        rows = min(remaining, max(CHUNK // max(len(distributions), 1), 1))
+        noise = np.empty((rows, len(distributions)))
+        noise[:, smooth] = random.standard_normal((rows, smooth.sum())) * scale[smooth]
+        noise[:, plain] = random.laplace(size=(rows, plain.sum())) * scale[plain]
         if lattice.any():
-            ups, downs = random.geometric(success, (2, some, len(success)))
+            ups, downs = random.geometric(success, (2, rows, len(success)))
             noise[:, lattice] = (ups - downs) * step[lattice]
         yield noise
-        left -= some
+        remaining -= rows
 
 
 def snapped(low: float, high: float) -> Pair:
@@ -215,8 +215,8 @@ class Joint:
 
         parts = self.weights**2 * self.variances
         weighted = np.any(parts > _NO_SHARE * parts.sum(axis=1, keepdims=True), axis=0)
-        named = zip(self.names, weighted, strict=True)
-        return frozenset(name.rpartition("/")[0] for name, weight in named if weight)
+        pairs = zip(self.names, weighted, strict=True)
+        return frozenset(name.rpartition("/")[0] for name, weight in pairs if weight)
 
     @cached_property
     def variances(self) -> Floats:
@@ -255,21 +255,21 @@ class Joint:
         if isinstance(combination, (int, np.integer)):
             combination = {int(combination): 1.0}
         if isinstance(combination, Mapping):
-            sparse = np.zeros(len(self))
+            vector = np.zeros(len(self))
             for place, coefficient in combination.items():
                 if not -len(self) <= place < len(self):
                     raise RequestError(
                         f"There is no estimate {place}", f"There are {len(self)}, counted from 0."
                     )
-                sparse[place] += coefficient
-            return sparse
-        made = np.asarray(combination, dtype=np.float64)
-        if made.shape != (len(self),) or not np.isfinite(made).all():
+                vector[place] += coefficient
+            return vector
+        coefficients = np.asarray(combination, dtype=np.float64)
+        if coefficients.shape != (len(self),) or not np.isfinite(coefficients).all():
             raise RequestError(
                 f"There must be {len(self)} finite coefficients",
                 "Give one number for each estimate.",
             )
-        return made
+        return coefficients
 
     def _distribution(self, coefficients: Floats) -> Mixture:
         import numpy as np
@@ -283,11 +283,11 @@ class Joint:
                 return mixture([], [], [])
             spread = math.sqrt(variance)
             return mixture([1.0], [NoiseDistribution("gaussian", spread)], [widest])
-        used = np.flatnonzero(weights)
+        places = np.flatnonzero(weights)
         return mixture(
-            [float(weights[i]) for i in used],
-            [self.distributions[i] for i in used],
-            [self.granularities[i] for i in used],
+            [float(weights[i]) for i in places],
+            [self.distributions[i] for i in places],
+            [self.granularities[i] for i in places],
         )
 
     def estimate(self, combination: Combination | None = None) -> float:
@@ -296,9 +296,9 @@ class Joint:
 
     def covariance(self) -> Floats:
         """Return the covariance of the errors, shape (g, g)."""
-        found = self.weights * self.variances @ self.weights.T
-        made: Floats = (found + found.T) / 2
-        return made
+        product = self.weights * self.variances @ self.weights.T
+        symmetric: Floats = (product + product.T) / 2
+        return symmetric
 
     def margin_of_error(self, i: int, alpha: float) -> float:
         """Return h with P(|error of estimate i| > h) <= ``alpha``: the ends are estimate -+ h."""
@@ -365,12 +365,12 @@ class Joint:
         weights = self.weights[i]
         parts = weights**2 * self.variances
         total = float(parts.sum())
-        found = [
+        shares = [
             (name, float(weight), float(part) / total)
             for name, weight, part in zip(self.names, weights, parts, strict=True)
             if part > _NO_SHARE * total
         ]
-        return sorted(found, key=lambda each: -each[2])
+        return sorted(shares, key=lambda share: -share[2])
 
     # joint draws
 
@@ -388,14 +388,14 @@ class Joint:
         smooth = np.array(
             [distribution.family == "gaussian" for distribution in self.distributions], dtype=bool
         )
-        found = np.broadcast_to(self.estimates, (n, len(self))).copy()
+        samples = np.broadcast_to(self.estimates, (n, len(self))).copy()
         if smooth.any():
             part = self.weights[:, smooth]
             values, vectors = np.linalg.eigh(part * self.variances[smooth] @ part.T)
             root = vectors * np.sqrt(np.maximum(values, 0.0))
             unit = [NoiseDistribution("gaussian", 1.0)] * len(self)
             noise = np.concatenate(list(simulated(unit, [0.0] * len(self), n, seed)))
-            found -= noise @ root.T
+            samples -= noise @ root.T
         if laplace.any():
             places = np.flatnonzero(laplace)
             start = 0
@@ -405,9 +405,9 @@ class Joint:
                 n,
                 seed + 1,
             ):
-                found[start : start + len(noise)] -= noise @ self.weights[:, places].T
+                samples[start : start + len(noise)] -= noise @ self.weights[:, places].T
                 start += len(noise)
-        return found
+        return samples
 
     def quantiles(
         self, function: Callable[[Floats], Floats], alpha: float, n: int = DRAWS, seed: int = 0

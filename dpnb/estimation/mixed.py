@@ -56,11 +56,11 @@ def mean_and_interval(
     joint: Joint, total: int, count: int, width: Width, reach: float
 ) -> tuple[float | None, Pair]:
     """Return a mean, None if there are too few rows to tell, and its :func:`mean_interval`."""
-    found = mean_interval(joint, total, count, width, reach)
+    interval = mean_interval(joint, total, count, width, reach)
     s, c = float(joint.estimates[total]), float(joint.estimates[count])
     if c <= width(joint.distribution(count)):
-        return None, found
-    return max(-reach, min(reach, s / c)), found
+        return None, interval
+    return max(-reach, min(reach, s / c)), interval
 
 
 def ratio(joint: Joint, i: int, j: int, alpha: float = 0.05) -> Quantity:

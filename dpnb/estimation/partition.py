@@ -53,11 +53,11 @@ class Partition:
         words = _scrambled(np.arange(1, len(rows) + 1, dtype=np.uint64))
         flat = [i for i, row in enumerate(rows) if _is_range(row)]
         if flat:
-            drawn = _scrambled(
+            hashes = _scrambled(
                 words[flat] ^ np.array([rows[i].value for i in flat]).view(np.uint64)
             )
-            np.add.at(marks, [rows[i].where.start for i in flat], drawn)  # type: ignore[union-attr]
-            np.subtract.at(marks, [rows[i].where.stop for i in flat], drawn)  # type: ignore[union-attr]
+            np.add.at(marks, [rows[i].where.start for i in flat], hashes)  # type: ignore[union-attr]
+            np.subtract.at(marks, [rows[i].where.stop for i in flat], hashes)  # type: ignore[union-attr]
         marks = np.cumsum(marks)[:-1]
         for word, row in zip(words, rows, strict=True):
             if not _is_range(row):
@@ -73,9 +73,9 @@ class Partition:
 
     def copy(self) -> Partition:
         """Return an independent copy."""
-        made = Partition.__new__(Partition)
-        made.cells, made.labels, made.sizes = self.cells, self.labels.copy(), self.sizes.copy()
-        return made
+        clone = Partition.__new__(Partition)
+        clone.cells, clone.labels, clone.sizes = self.cells, self.labels.copy(), self.sizes.copy()
+        return clone
 
     def refine(self, row: Support) -> Ints:
         """Split atoms so that a row is constant on them.
@@ -94,9 +94,9 @@ class Partition:
             old = old * kinds + codes
         # pairs of atom and value in the row, and how often each occurs
         if kinds == 1:
-            whole = np.bincount(old, minlength=len(self))
-            pairs = np.flatnonzero(whole)
-            counts, place = whole[pairs], (np.cumsum(whole > 0) - 1)[old]
+            occurrences = np.bincount(old, minlength=len(self))
+            pairs = np.flatnonzero(occurrences)
+            counts, place = occurrences[pairs], (np.cumsum(occurrences > 0) - 1)[old]
         else:
             pairs, place, counts = np.unique(old, return_inverse=True, return_counts=True)
         parents = pairs // kinds
@@ -111,30 +111,30 @@ class Partition:
         self.labels[row.where] = atoms[place]
         np.subtract.at(self.sizes, parents[fresh], counts[fresh])
         self.sizes = np.append(self.sizes, counts[fresh])
-        added: Ints = parents[fresh]
-        return added
+        split_atoms: Ints = parents[fresh]
+        return split_atoms
 
     def read(self, row: Support) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Return a row on atoms, shape (atoms,), and the atoms it cuts; ignore its values there."""
         import numpy as np
 
         labels = self.labels[row.where]
-        touched = np.bincount(labels, minlength=len(self))
-        inside = touched > 0
-        cut = inside & (touched != self.sizes)
+        counts = np.bincount(labels, minlength=len(self))
+        inside = counts > 0
+        cut = inside & (counts != self.sizes)
         if isinstance(row.value, float):
             return np.where(inside, row.value, 0.0), cut
-        found = np.zeros(len(self))
-        found[labels] = row.value
-        differ = found[labels] != row.value
+        values = np.zeros(len(self))
+        values[labels] = row.value
+        differ = values[labels] != row.value
         if differ.any():
             cut[labels[differ]] = True
-        return found, cut
+        return values, cut
 
     def reduce(self, row: Support) -> Floats | None:
         """Return a row on atoms, shape (atoms,); None if it cuts one."""
-        found, cut = self.read(row)
-        return None if cut.any() else found
+        values, cut = self.read(row)
+        return None if cut.any() else values
 
     def table(self, rows: Sequence[Support]) -> Any:
         """Return rows that cut no atom as a sparse array, shape (len(rows), atoms)."""
@@ -155,9 +155,9 @@ class Partition:
                 columns.append(order[first:last])
                 values.append(np.full(last - first, row.value))
             else:
-                kept = stands[row.where]
-                columns.append(self.labels[row.where][kept])
-                values.append(np.broadcast_to(row.value, kept.shape)[kept])
+                representative = stands[row.where]
+                columns.append(self.labels[row.where][representative])
+                values.append(np.broadcast_to(row.value, representative.shape)[representative])
         ends = np.cumsum([0, *map(len, columns)])
         if not columns:
             return csr_array((0, len(self)))
@@ -173,8 +173,8 @@ def _scrambled(words: Words) -> Words:
     """Hash words to 64 bits that look random (splitmix64: Steele, Lea and Flood 2014)."""
     import numpy as np
 
-    found = words * np.uint64(0x9E3779B97F4A7C15)
-    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    made: Words = found ^ (found >> np.uint64(31))
-    return made
+    bits = words * np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    hashes: Words = bits ^ (bits >> np.uint64(31))
+    return hashes

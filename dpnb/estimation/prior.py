@@ -151,8 +151,8 @@ class Updated:
                 min(max(self._estimate + half, low), high),
             )
         order = np.argsort(-self.masses, kind="stable")
-        summed = np.cumsum(self.masses[order])
-        count = int(np.searchsorted(summed, (1 - alpha) * (1 - 1e-12))) + 1
+        cumulative = np.cumsum(self.masses[order])
+        count = int(np.searchsorted(cumulative, (1 - alpha) * (1 - 1e-12))) + 1
         chosen = self.points[order[:count]]
         return float(chosen.min()) - self.width / 2, float(chosen.max()) + self.width / 2
 
@@ -197,8 +197,8 @@ def update(
     offsets = estimate - points
     agreement = 0.0
     if len(points) and weights.max() > 0:
-        both = 2 * tails(distribution, np.abs(offsets))
-        agreement = float((weights / weights.max() * np.minimum(both, 1.0)).max())
+        two_sided = 2 * tails(distribution, np.abs(offsets))
+        agreement = float((weights / weights.max() * np.minimum(two_sided, 1.0)).max())
     if width and not isinstance(prior, Normal):
         # integrate over each bin exactly, because the noise density may have a kink within it
         left = np.maximum(points - width / 2, low)
@@ -244,11 +244,11 @@ def _checked(prior: Prior) -> tuple[float, float]:
                 "Write Normal(100, 20).",
             )
     elif isinstance(prior, Mapping):
-        worth = [p for p in prior.values() if p > 0]
+        positive = [p for p in prior.values() if p > 0]
         numbers = (*prior.keys(), *prior.values())
         if (
-            not worth
-            or len(worth) < sum(p != 0 for p in prior.values())
+            not positive
+            or len(positive) < sum(p != 0 for p in prior.values())
             or not all(math.isfinite(number) for number in numbers)
         ):
             raise RequestError(
@@ -321,17 +321,17 @@ def read_prior(data: object) -> Uniform | NonNegative | AtMost | Normal:
         return NonNegative()
     if isinstance(data, Mapping) and len(data) == 1:
         ((word, numbers),) = data.items()
-        listed = list(numbers) if isinstance(numbers, (list, tuple)) else [numbers]
+        parameters = list(numbers) if isinstance(numbers, (list, tuple)) else [numbers]
         kinds = {"at most": (AtMost, 1), "uniform": (Uniform, 2), "normal": (Normal, 2)}
         kind, length = kinds.get(word, (AtMost, -1)) if isinstance(word, str) else (AtMost, -1)
-        right = all(
+        valid = all(
             isinstance(n, (int, float)) and not isinstance(n, bool) and -(10**30) < n < 10**30
-            for n in listed
+            for n in parameters
         )
-        if len(listed) == length and right:
-            made: Any = kind(*map(float, listed))
-            _checked(made)
-            return made  # type: ignore[no-any-return]
+        if len(parameters) == length and valid:
+            prior: Any = kind(*map(float, parameters))
+            _checked(prior)
+            return prior  # type: ignore[no-any-return]
     raise RequestError("this prior is not known", hint)
 
 
@@ -350,11 +350,11 @@ def plain_prior(prior: object) -> object:
 
 def prior_text(prior: object) -> str:
     """Return a prior, given as plain data, in words."""
-    found = read_prior(prior)
-    if isinstance(found, NonNegative):
+    belief = read_prior(prior)
+    if isinstance(belief, NonNegative):
         return "not negative"
-    if isinstance(found, AtMost):
-        return f"between 0 and {found.total:,g}"
-    if isinstance(found, Uniform):
-        return f"anywhere between {found.low:,g} and {found.high:,g}"
-    return f"normal with mean {found.mean:,g} and standard deviation {found.sd:,g}"
+    if isinstance(belief, AtMost):
+        return f"between 0 and {belief.total:,g}"
+    if isinstance(belief, Uniform):
+        return f"anywhere between {belief.low:,g} and {belief.high:,g}"
+    return f"normal with mean {belief.mean:,g} and standard deviation {belief.sd:,g}"

@@ -76,19 +76,19 @@ def quantiles(wanted: Quantile, cells: Estimates, kind: Integer | Real, alpha: f
     halves = margins_of_error(share, size, distribution, alpha)
     fewest = margins_of_error(0.0, size, distribution, alpha)[-1]
     values: list[float | None] = []
-    found: list[Pair] = []
+    intervals: list[Pair] = []
     for group in counts:
         rows = float(group.sum())
         if rows <= fewest:
             values.append(None)
-            found.append((ends[0][0], ends[-1][1]))
+            intervals.append((ends[0][0], ends[-1][1]))
             continue
         above = np.cumsum(group) - share * rows
         first, last = _reached(above[:-1], halves[:-1], share)
-        found.append((ends[first][0], ends[last][1]))
+        intervals.append((ends[first][0], ends[last][1]))
         point = _point(above, -share * rows, ends)
         values.append(float(math.floor(point + 0.5)) if isinstance(kind, Integer) else point)
-    return values, found
+    return values, intervals
 
 
 def _reached(above: Floats, halves: Floats, share: float) -> tuple[int, int]:
@@ -146,8 +146,8 @@ def margins_of_error(
         # the caller needs only the last: the noise of the number of rows
         return np.full(size, margin_of_error(size))
     anchors = np.unique(np.linspace(1, size, min(size, _ANCHORS)).round().astype(np.int64))
-    worked_out = np.array([margin_of_error(int(cut)) for cut in anchors])
+    margins = np.array([margin_of_error(int(cut)) for cut in anchors])
     right = np.searchsorted(anchors, below)
     left = np.searchsorted(anchors, below, side="right") - 1
-    wider: Floats = np.maximum(worked_out[left], worked_out[right])
+    wider: Floats = np.maximum(margins[left], margins[right])
     return wider

@@ -78,9 +78,9 @@ def factor(gaussian: int, laplace: int, alpha: float) -> float:
         + 4 * math.sqrt(2 * gaussian + 5 * laplace)
         + math.log(laplace / alpha) ** 2
     )
-    while (found := _quantile(gaussian, laplace, most, alpha)) is None:
+    while (quantile := _quantile(gaussian, laplace, most, alpha)) is None:
         most *= 2
-    return math.sqrt(found)
+    return math.sqrt(quantile)
 
 
 def _bound(gaussian: int, laplace: int, share: float) -> float:
@@ -105,14 +105,14 @@ def _quantile(gaussian: int, laplace: int, most: float, alpha: float) -> float |
     from scipy import special
 
     grid = np.linspace(0.0, most, STEPS + 1)
-    whole = _rounded_up(special.chdtr(gaussian, grid) if gaussian else np.ones(len(grid)))
+    masses = _rounded_up(special.chdtr(gaussian, grid) if gaussian else np.ones(len(grid)))
     power = _rounded_up(-np.expm1(-np.sqrt(2 * grid)))
     while laplace:
         if laplace & 1:
-            whole = _sum(whole, power)
+            masses = _sum(masses, power)
         laplace >>= 1
         power = _sum(power, power) if laplace else power
-    below = np.cumsum(whole)
+    below = np.cumsum(masses)
     place = int(np.searchsorted(below, 1 - alpha))
     return float(grid[place]) if place < len(grid) else None
 
@@ -121,15 +121,15 @@ def _rounded_up(cdf: Any) -> Floats:
     """Return the probability of each grid point for a distribution rounded up to the grid."""
     import numpy as np
 
-    found: Floats = np.diff(cdf, prepend=0.0)
-    return found
+    masses: Floats = np.diff(cdf, prepend=0.0)
+    return masses
 
 
-def _sum(one: Floats, other: Floats) -> Floats:
+def _sum(first: Floats, second: Floats) -> Floats:
     """Return the probabilities of a sum, on the same grid; values beyond the grid are left out."""
     import numpy as np
     from scipy import fft
 
-    size = fft.next_fast_len(2 * len(one), real=True)
-    found: Floats = fft.irfft(fft.rfft(one, size) * fft.rfft(other, size), size)[: len(one)]
-    return np.maximum(found, 0.0)
+    size = fft.next_fast_len(2 * len(first), real=True)
+    masses: Floats = fft.irfft(fft.rfft(first, size) * fft.rfft(second, size), size)[: len(first)]
+    return np.maximum(masses, 0.0)

@@ -50,9 +50,9 @@ def variances(wanted: Variance, mean: Estimates, square: Estimates, alpha: float
     ends: list[Pair] = []
     for group, pair in enumerate(zip(mean.low, mean.high, strict=True)):
         sums = Sums(square.total[group], mean.total[group], mean.count[group])
-        value, found = variance(wanted, sums, mean.middle, pair, distributions)
+        value, interval = variance(wanted, sums, mean.middle, pair, distributions)
         values.append(value)
-        ends.append(found)
+        ends.append(interval)
     return values, ends
 
 
@@ -150,10 +150,10 @@ def variance(
     steep = 2 * max(-low, high)
     pair = _ends((offset(vertex), lifted), divisor, weights, steep, possible, distributions)
     slack = ROUNDING * (half**2 / 2 + steep * half)
-    found = max(pair[0] - slack, 0.0), min(pair[1] + slack, possible[1])
-    if found[0] > found[1]:
-        found = possible
-    return min(max(offset(vertex) / divisor, found[0]), found[1]), found
+    interval = max(pair[0] - slack, 0.0), min(pair[1] + slack, possible[1])
+    if interval[0] > interval[1]:
+        interval = possible
+    return min(max(offset(vertex) / divisor, interval[0]), interval[1]), interval
 
 
 def _ends(

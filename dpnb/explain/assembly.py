@@ -77,16 +77,16 @@ def plan_for(
     charge = charge_of(store, tables, analyst, question.reference)
     state = store.accountant
     target = _target(question, charge, tables[question.table].schema)
-    taken = {*target.keys, *target.aggregate.columns}
+    question_columns = {*target.keys, *target.aggregate.columns}
     candidates = space(
         tables[question.table],
-        taken,
+        question_columns,
         **_given(options, _SPACE),
         groups=len(target.groups),
     )
     design = read_design(candidates.size, **_given(options, _DESIGN))
     scale, _ = scale_of(question)
-    planned = partial(
+    planner = partial(
         plan_explanation,
         target,
         candidates,
@@ -97,28 +97,32 @@ def plan_for(
     )
     cost = _given(options, _COST)
     if any(value is not None for value in cost.values()):
-        return planned(**cost)
-    return _at_default(planned, analyst, store)
+        return planner(**cost)
+    return _at_default(planner, analyst, store)
 
 
 def _at_default(
-    planned: Callable[..., ExplanationPlan], analyst: str, store: Store
+    planner: Callable[..., ExplanationPlan], analyst: str, store: Store
 ) -> ExplanationPlan:
     """Plan at no cost if she has the explanation already, else at a share of what she has left.
 
     What she has left depends on a picked amount as soon as she has spent one.
     """
-    charges = [one for (who, _), one in store.accountant.charges.items() if who == analyst]
-    plan = planned(rho=default_rho(status(store, analyst).remaining.rho))
-    asked = {**plan.definition(), "rho": None}
-    held = [
-        Budgets.from_dict(one.query["rho"])
-        for one in charges
-        if "target" in one.query and {**one.query, "rho": None} == asked
+    charges = [
+        spending for (payer, _), spending in store.accountant.charges.items() if payer == analyst
     ]
-    if held:
-        return replace(plan, budgets=max(held, key=lambda one: one.total), unsaid=True)
-    picked = any(one.conditional for one in charges)
+    plan = planner(rho=default_rho(status(store, analyst).remaining.rho))
+    meaning = {**plan.definition(), "rho": None}
+    past_budgets = [
+        Budgets.from_dict(spending.query["rho"])
+        for spending in charges
+        if "target" in spending.query and {**spending.query, "rho": None} == meaning
+    ]
+    if past_budgets:
+        return replace(
+            plan, budgets=max(past_budgets, key=lambda spending: spending.total), unsaid=True
+        )
+    picked = any(spending.conditional for spending in charges)
     return replace(plan, conditional=plan.conditional or picked, unsaid=True)
 
 
@@ -139,12 +143,12 @@ def _target(question: Question, charge: Charge, schema: Schema) -> Target:
         for key in query.keys
     ]
     groups = [
-        tuple(found[str(name)] for found, name in zip(cells, group, strict=True))
+        tuple(numbers[str(name)] for numbers, name in zip(cells, group, strict=True))
         for group in question.groups
     ]
     weights = [exact(weight, "weight") for weight in question.weights]
-    named = replace(aggregate, alias=question.aggregate)
-    return Target.of(query, named, charge.version, groups, weights)
+    target_aggregate = replace(aggregate, alias=question.aggregate)
+    return Target.of(query, target_aggregate, charge.version, groups, weights)
 
 
 def explanation(
@@ -157,24 +161,24 @@ def explanation(
 ) -> Explanation:
     """Build the explanation of a committed charge; ``fresh`` if it was committed just now."""
     state, design = store.accountant, plan.design
-    drawn = state.releases[charge.request].drawn
+    draws = state.releases[charge.request].drawn
     scale, reason = scale_of(question)
     divisor = 1.0 if scale is None else scale
     # from the release, because the current lattice may be another one
-    numerator, denominator = Fraction(drawn["noise"]["lattice_unit"]).as_integer_ratio()
-    half = design.quantile * drawn["noise"]["sigma"]
+    numerator, denominator = Fraction(draws["noise"]["lattice_unit"]).as_integer_ratio()
+    half = design.quantile * draws["noise"]["sigma"]
     # the release may have another analyst's words for the same condition
     words = {_written(plain(predicate)): text for text, predicate in plan.space.listed}
     rows = []
-    for (shown, condition), value, (best, worst) in zip(
-        drawn["predicates"], drawn["influences"], drawn["ranks"], strict=True
+    for (label, condition), value, (best, worst) in zip(
+        draws["predicates"], draws["influences"], draws["ranks"], strict=True
     ):
         influence = value * numerator / denominator
         low, high = influence - half, influence + half
         left_low, left_high = remaining(question, low, high)
         rows.append(
             Row(
-                predicate=words.get(_written(condition), shown),
+                predicate=words.get(_written(condition), label),
                 condition=condition,
                 influence=influence / divisor,
                 influence_low=low / divisor,
@@ -217,7 +221,7 @@ def explanation(
         rho=plan.budgets.to_dict(),
         margin_of_error=half / divisor,
         resolution=plan.resolution / divisor,
-        definition={**plan.definition(), "noise": drawn["noise"]},
+        definition={**plan.definition(), "noise": draws["noise"]},
     )
 
 

@@ -29,20 +29,20 @@ def cells_of(
     for place, attributes in enumerate(space.sets):
         table = marginal(place)
         if space.connective == "and" and all(a.single for a in attributes):
-            found = _by_value(attributes, table)
+            cells = _by_value(attributes, table)
         else:
-            found = _by_items(attributes, table, space.connective == "or", count, total)
-        yield Cells(found.index + space.starts[place], found.count, found.total)
+            cells = _by_items(attributes, table, space.connective == "or", count, total)
+        yield Cells(cells.index + space.starts[place], cells.count, cells.total)
 
 
 def _by_value(attributes: Sequence[Attribute], table: Marginal) -> Cells:
     """Take each joint code as a predicate; leave out rows without a declared value."""
     codes = _unraveled(table.index, [a.cells + 1 for a in attributes])
-    told = np.all([code < a.cells for code, a in zip(codes, attributes, strict=True)], axis=0)
-    index = np.zeros(int(told.sum()), dtype=np.int64)
+    declared = np.all([code < a.cells for code, a in zip(codes, attributes, strict=True)], axis=0)
+    index = np.zeros(int(declared.sum()), dtype=np.int64)
     for code, attribute in zip(codes, attributes, strict=True):
-        index = index * attribute.cells + code[told]
-    return Cells(index, table.count[told], table.total[told])
+        index = index * attribute.cells + code[declared]
+    return Cells(index, table.count[declared], table.total[declared])
 
 
 def _unraveled(index: Vector, sizes: Sequence[int]) -> list[Vector]:
@@ -68,23 +68,23 @@ def _by_items(
     sizes = [a.cells + 1 for a in attributes]
     groups = len(count)
     columns = []
-    for values, whole in ((table.count, count), (table.total, total)):
-        laid = np.zeros((math.prod(sizes), groups), dtype=np.int64)
-        laid[table.index] = values
-        laid = laid.reshape(*sizes, groups)
+    for values, group_totals in ((table.count, count), (table.total, total)):
+        dense = np.zeros((math.prod(sizes), groups), dtype=np.int64)
+        dense[table.index] = values
+        dense = dense.reshape(*sizes, groups)
         for axis, attribute in enumerate(attributes):
-            laid = _over_items(laid, axis, attribute, outside=either)
-        flat = laid.reshape(-1, groups)
-        columns.append(np.asarray(whole, dtype=np.int64) - flat if either else flat)
+            dense = _over_items(dense, axis, attribute, outside=either)
+        flat = dense.reshape(-1, groups)
+        columns.append(np.asarray(group_totals, dtype=np.int64) - flat if either else flat)
     index = np.flatnonzero(columns[0].any(axis=1))
     return Cells(index, columns[0][index], columns[1][index])
 
 
 def _over_items(
-    laid: npt.NDArray[np.int64], axis: int, attribute: Attribute, *, outside: bool
+    dense: npt.NDArray[np.int64], axis: int, attribute: Attribute, *, outside: bool
 ) -> npt.NDArray[np.int64]:
     """Replace an axis of codes by an axis of items: the rows inside each, or outside."""
-    sums = np.cumsum(laid, axis=axis)
+    sums = np.cumsum(dense, axis=axis)
     sums = np.concatenate([np.zeros_like(np.take(sums, [0], axis)), sums], axis=axis)
     first = [item.first for item in attribute.items]
     last = [item.last + 1 for item in attribute.items]

@@ -163,7 +163,7 @@ def influences(
     int64 array, shape (a,)
     """
     common = math.lcm(*(w.denominator for w in weights))
-    whole = [int(w * common) for w in weights]
+    integer_weights = [int(w * common) for w in weights]
     result = np.zeros(len(cells.index), dtype=np.int64)
     for start in range(0, len(result), _BLOCK):
         part = slice(start, start + _BLOCK)
@@ -172,20 +172,20 @@ def influences(
         # Python integers from here on, because products may exceed 64 bits
         f = n0.min(axis=1).astype(object)
         if function.is_mean:
-            kept = n0.astype(object)
+            remaining = n0.astype(object)
             s0 = (np.asarray(total, dtype=np.int64) - cells.total[part]).astype(object)
             terms = [
                 _rounded(
-                    f * weight * (total[t] * kept[:, t] - s0[:, t] * count[t]),
-                    kept[:, t] * count[t] * common,
+                    f * weight * (total[t] * remaining[:, t] - s0[:, t] * count[t]),
+                    remaining[:, t] * count[t] * common,
                     unit,
                 )
-                for t, weight in enumerate(whole)
+                for t, weight in enumerate(integer_weights)
             ]
             result[part] = np.sum(terms, axis=0).astype(np.int64)
         else:
             measured = (n1 if function.is_count else cells.total[part]).astype(object)
-            shift = sum(weight * measured[:, t] for t, weight in enumerate(whole))
+            shift = sum(weight * measured[:, t] for t, weight in enumerate(integer_weights))
             result[part] = _rounded(shift * f, (max(count) + 1) * common, unit).astype(np.int64)
     return result
 

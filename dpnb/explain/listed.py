@@ -48,18 +48,18 @@ def _read_listed(
 ) -> tuple[tuple[str, Predicate], ...]:
     # the name of a pair of tables is not an identifier
     table = Table(name if name.isidentifier() else "pairs", None, schema)
-    found: list[tuple[str, Predicate]] = []
-    seen: set[str] = set()
+    conditions: list[tuple[str, Predicate]] = []
+    meanings: set[str] = set()
     for text in texts:
         predicate = condition(text, table)
         meaning = json.dumps(plain(predicate), sort_keys=True)
-        if meaning in seen:
+        if meaning in meanings:
             raise RequestError(
                 f"the predicate {given(text)} is listed twice", "Remove one of them."
             )
-        seen.add(meaning)
-        found.append((" ".join(text.split()), predicate))
-    return tuple(found)
+        meanings.add(meaning)
+        conditions.append((" ".join(text.split()), predicate))
+    return tuple(conditions)
 
 
 def condition(text: str, table: Table) -> Predicate:

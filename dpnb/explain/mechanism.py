@@ -84,12 +84,12 @@ def measure(plan: ExplanationPlan, engine: Engine) -> Influences:
         return _measure_listed(plan, engine, scan.group_numbers())
     tables = engine.marginals(scan)
     count, total = tables.totals()
-    found = [
+    scores_by_set = [
         (cells.index, _scores(plan, cells, count, total))
         for cells in cells_of(space, tables.marginal, count, total)
     ]
-    index = np.concatenate([index for index, _ in found])
-    return Influences.of(index, np.concatenate([scores for _, scores in found]), space.size)
+    index = np.concatenate([index for index, _ in scores_by_set])
+    return Influences.of(index, np.concatenate([scores for _, scores in scores_by_set]), space.size)
 
 
 def _scores(
@@ -106,8 +106,8 @@ def _measure_listed(plan: ExplanationPlan, engine: Engine, groups: Sequence[int]
     target = plan.target
     where = simplify(And((target.where, _in_groups(plan))), target.schema)
     conditions = [EVERY, *(predicate for _, predicate in plan.space.listed)]
-    counted = Count(target.aggregate.value)
-    measures: list[tuple[Measure, Predicate]] = [(counted, condition) for condition in conditions]
+    count = Count(target.aggregate.value)
+    measures: list[tuple[Measure, Predicate]] = [(count, condition) for condition in conditions]
     if target.measure is not None:
         measures += [(target.measure, condition) for condition in conditions]
     exact = engine.measure(Scan(target.keys, where, tuple(measures)))
@@ -125,14 +125,14 @@ def _measure_listed(plan: ExplanationPlan, engine: Engine, groups: Sequence[int]
 def _in_groups(plan: ExplanationPlan) -> Predicate:
     """Return the predicate of belonging to one of the question's groups."""
 
-    def within(key: str, cell: int) -> Within:
-        found = plan.target.schema[key].cells()[cell]
-        return Within(key, ((found.low, found.high),))
+    def within(key: str, number: int) -> Within:
+        cell = plan.target.schema[key].cells()[number]
+        return Within(key, ((cell.low, cell.high),))
 
     keys = plan.target.keys
     return Or(
         tuple(
-            And(tuple(within(key, cell) for key, cell in zip(keys, group, strict=True)))
+            And(tuple(within(key, number) for key, number in zip(keys, group, strict=True)))
             for group in plan.target.groups
         )
     )

@@ -327,10 +327,10 @@ def _for_error(
     error: object, lattice: Lattice, target: Target, design: Design, scale: float | None
 ) -> Budgets:
     """Invert the margin of error: rho = k (z Delta / error)^2 / 2 for the influences."""
-    wanted = amount(error, "error") * (1 if scale is None else Fraction(scale))
+    margin = amount(error, "error") * (1 if scale is None else Fraction(scale))
     z = design.quantile
     # exact ratios: powers of bounds such as 1e150 would overflow a float
-    ratio = Fraction(z) * lattice.sensitivity * lattice.unit * target.step / wanted
+    ratio = Fraction(z) * lattice.sensitivity * lattice.unit * target.step / margin
     rho = design.k * ratio**2 / 2 * Fraction(1 + 1e-12)
     if not LEAST_RHO <= rho <= MOST_RHO:
         raise RequestError(

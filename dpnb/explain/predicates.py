@@ -206,14 +206,14 @@ def space(
     if length == 1:
         connective = "and"  # nothing is joined, so equal meanings get equal definitions
     schema = table.schema
-    used = _aliased(schema, taken)
+    reserved = _aliased(schema, taken)
     dropped = {_column(name, schema) for name in _names(exclude, "exclude")}
     bare: list[str] = []
     if attributes is None:
-        chosen, bare = _defaults(schema, used, dropped)
+        chosen, bare = _defaults(schema, reserved, dropped)
     else:
         chosen = [_column(name, schema) for name in _names(attributes, "attributes")]
-        _check_chosen(chosen, schema, used)
+        _check_chosen(chosen, schema, reserved)
         # attributes are numbered in the schema's order, in whatever order they were named
         chosen = [name for name in schema if name in chosen and name not in dropped]
     if len(chosen) < length:
@@ -221,14 +221,14 @@ def space(
             f"predicates of {length} attributes need more than the {len(chosen)} that are left",
             _more(len(chosen), bare, schema, cut=attributes is not None or bool(dropped)),
         )
-    found = Space(
+    candidates = Space(
         tuple(_attribute(name, schema[name], ranges=ranges) for name in chosen),
         length,
         connective,
         unbinned=tuple((name, remedy(name, schema[name])) for name in bare),
     )
-    _check_size(found, groups)
-    return found
+    _check_size(candidates, groups)
+    return candidates
 
 
 def _names(names: object, option: str) -> list[str]:
@@ -238,10 +238,10 @@ def _names(names: object, option: str) -> list[str]:
 
 
 def _column(name: str, schema: Schema) -> str:
-    found = schema.find(name)
-    if found is None:
+    column = schema.find(name)
+    if column is None:
         raise RequestError(f"there is no column {given(name)}", nearest(name, list(schema)))
-    return found
+    return column
 
 
 def _aliased(schema: Schema, columns: Set[str]) -> set[str]:
@@ -255,27 +255,27 @@ def _has_values(kind: Kind) -> bool:
     return isinstance(kind, Category) or kind.bins is not None
 
 
-def _defaults(schema: Schema, used: Set[str], dropped: Set[str]) -> tuple[list[str], list[str]]:
+def _defaults(schema: Schema, reserved: Set[str], dropped: Set[str]) -> tuple[list[str], list[str]]:
     """Return the columns left that have values, one of each set of aliases; and those without."""
     chosen: list[str] = []
-    seen: set[str] = set()
+    aliases: set[str] = set()
     for name, kind in schema.items():
-        if name in used or name in dropped or name in seen or not _has_values(kind):
+        if name in reserved or name in dropped or name in aliases or not _has_values(kind):
             continue
         chosen.append(name)
-        seen |= _aliased(schema, {name})
+        aliases |= _aliased(schema, {name})
     ids = set() if schema.unit is None else {schema.unit.column}
-    left_out = {*used, *dropped, *seen, *ids}
+    left_out = {*reserved, *dropped, *aliases, *ids}
     return chosen, [
         name for name, kind in schema.items() if name not in left_out and not _has_values(kind)
     ]
 
 
-def _check_chosen(chosen: Sequence[str], schema: Schema, used: Set[str]) -> None:
+def _check_chosen(chosen: Sequence[str], schema: Schema, reserved: Set[str]) -> None:
     for name in chosen:
         if chosen.count(name) > 1:
             raise RequestError(f"the attribute {given(name)} is named twice", "Remove one of them.")
-        if name in used:
+        if name in reserved:
             raise RequestError(f"the question itself uses {name!r}", "Name other attributes.")
         if not _has_values(schema[name]):
             raise RequestError(
@@ -320,23 +320,23 @@ def _run(first: str, last: str) -> str:
     return f"{first.partition(',')[0]},{last.partition(',')[2]}"
 
 
-def _check_size(found: Space, groups: int) -> None:
-    sets = math.comb(len(found.attributes), found.length)
+def _check_size(candidates: Space, groups: int) -> None:
+    sets = math.comb(len(candidates.attributes), candidates.length)
     if sets > MAX_SETS:
         raise RequestError(
             f"there are {sets:,} sets of attributes, more than the {MAX_SETS:,} that are allowed",
             "Name fewer attributes, or a smaller length.",
         )
-    codes = max(math.prod(a.cells + 1 for a in attributes) for attributes in found.sets)
-    if found.size > MAX_SIZE or codes > MAX_CODES:
+    codes = max(math.prod(a.cells + 1 for a in attributes) for attributes in candidates.sets)
+    if candidates.size > MAX_SIZE or codes > MAX_CODES:
         raise RequestError(
-            f"there are {found.size:.3g} predicates, more than are allowed",
+            f"there are {candidates.size:.3g} predicates, more than are allowed",
             "Name fewer attributes, or a smaller length.",
         )
-    if found.connective == "or" or not all(a.single for a in found.attributes):
-        cells = max(math.prod(max(a.cells + 1, len(a.items)) for a in s) for s in found.sets)
-        if cells * groups > 2 * MAX_DENSE or found.size > 2 * MAX_DENSE:
+    if candidates.connective == "or" or not all(a.single for a in candidates.attributes):
+        cells = max(math.prod(max(a.cells + 1, len(a.items)) for a in s) for s in candidates.sets)
+        if cells * groups > 2 * MAX_DENSE or candidates.size > 2 * MAX_DENSE:
             raise RequestError(
-                f"there are {found.size:,} predicates, too many for ranges and OR",
+                f"there are {candidates.size:,} predicates, too many for ranges and OR",
                 "Name fewer attributes, or a smaller length.",
             )

@@ -59,8 +59,8 @@ def search(
     if size == 1:
         return Search(0.0, 0.0, 0)
     sure = (1 + confidence) / 2
-    whole = size.bit_length() - 1
-    draws = whole + (size > 2**whole) if mode == "paper" else whole
+    depth = size.bit_length() - 1
+    draws = depth + (size > 2**depth) if mode == "paper" else depth
     # rounded up, so that the loss never exceeds rho
     sigma = spread * math.sqrt(draws * k / (2 * rho)) * (1 + 2.0**-48)
     if mode == "paper":
@@ -101,12 +101,12 @@ def rank_intervals(
     """
     above = _bounds(statistic, rows, size, upper, noise, above=True)
     below = _bounds(lower_statistic or statistic, rows, size, lower, noise, above=False)
-    found = []
+    intervals = []
     for (lo, hi), (_, most) in zip(below, above, strict=True):
         ends = max(hi, 1) if mode == "paper" else min(lo, size), max(most, 1)
         # the ends cross only if a bound has failed; the larger interval is just as valid
-        found.append((min(ends), max(ends)))
-    return found
+        intervals.append((min(ends), max(ends)))
+    return intervals
 
 
 def _bounds(

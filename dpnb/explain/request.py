@@ -71,27 +71,29 @@ class ExplanationRequest:
         self, plan: ExplanationPlan, cost: Cost, exact: Influences | None, noise: Noise
     ) -> dict[str, Any]:
         """Draw selection, influences and ranks together."""
-        drawn = None
+        draws = None
         if not self._known(plan):
             if exact is None:
                 raise engine_failure()
-            drawn = self._drawn(plan, exact, noise)
-        known = self.store.accountant.conditional
+            draws = self._drawn(plan, exact, noise)
+        conditional_names = self.store.accountant.conditional
         return {
             "kind": "release",
             "sql": self.words(plan),
             "query": plan.definition(),
             "version": plan.target.version,
-            "drawn": drawn,
-            "conditional": plan.conditional or plan.request in known,
+            "drawn": draws,
+            "conditional": plan.conditional or plan.request in conditional_names,
         }
 
     def _drawn(self, plan: ExplanationPlan, exact: Influences, noise: Noise) -> dict[str, Any]:
         """Return the draws, with predicates by name and meaning: numbers may change meaning."""
-        drawn = release(plan, exact, noise)
+        draws = release(plan, exact, noise)
         space, schema = plan.space, plan.target.schema
-        named = [[space.label(i), plain(space.predicate(i, schema))] for i in drawn["predicates"]]
-        return {**drawn, "predicates": named, "noise": plan.noise()}
+        predicates = [
+            [space.label(i), plain(space.predicate(i, schema))] for i in draws["predicates"]
+        ]
+        return {**draws, "predicates": predicates, "noise": plan.noise()}
 
     def known(self, plan: ExplanationPlan) -> None:
         """Return None: past answers alone never give an explanation."""

@@ -38,8 +38,8 @@ def remedy(name: str, kind: Kind) -> str:
         edges = [_number(edge) for edge in sorted({*inner, kind.low, kind.high})]
     if len(edges) < 3:
         return f"{name} > {edges[0]}"
-    shown = f"{edges[0]}, {edges[-1]}, bins=[{', '.join(edges)}]"
-    return f'"{name}": dpnb.{type(kind).__name__}({shown})'
+    arguments = f"{edges[0]}, {edges[-1]}, bins=[{', '.join(edges)}]"
+    return f'"{name}": dpnb.{type(kind).__name__}({arguments})'
 
 
 def _quarters(low: int, high: int) -> list[int]:
@@ -60,7 +60,7 @@ def unbinned_sentence(columns: Mapping[str, str]) -> str:
     lines = [line for line in columns.values() if line[:1] == '"']
     conditions = [line for line in columns.values() if line[:1] != '"']
     alone = len(columns) == 1
-    named = (
+    clause = (
         f"{', '.join(columns)} {'has no bins and is' if alone else 'have no bins and are'} left out"
     )
     ways = []
@@ -69,4 +69,4 @@ def unbinned_sentence(columns: Mapping[str, str]) -> str:
         ways.append(f"declare bins in the schema, such as {', '.join(lines[:MOST_LINES])}{more}")
     if conditions:
         ways.append(f'list conditions as predicates, such as ["{conditions[0]}"]')
-    return f"{named}. To use {'it' if alone else 'them'}, {', or '.join(ways)}."
+    return f"{clause}. To use {'it' if alone else 'them'}, {', or '.join(ways)}."

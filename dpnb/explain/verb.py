@@ -18,18 +18,18 @@ from dpnb.releases.runner import Runner
 
 
 def _request(runner: Runner, row: str, call: Call) -> ExplanationRequest:
-    asked = call.subject
-    if isinstance(asked, Question):
-        asked = asked.reference
+    topic = call.subject
+    if isinstance(topic, Question):
+        topic = topic.reference
     with runner.reading() as store:
         check_served(store)
-        if not isinstance(asked, Reference):
+        if not isinstance(topic, Reference):
             raise RequestError("an explanation needs a question", "Pass answer.compare('a', 'b').")
 
-        key = replace(call, subject=asked.to_dict()).key()
+        key = replace(call, subject=topic.to_dict()).key()
 
         def read() -> ExplanationRequest:
-            question = recalled(runner, row, asked)
+            question = recalled(runner, row, topic)
             return ExplanationRequest(row, question, dict(call.options), runner, key)
 
         # a question depends on nothing but what was released

@@ -43,9 +43,9 @@ def person(row: str) -> str:
 
 def _name(into: dict[tuple[str, str], str], row: str, identifier: str, request: str) -> None:
     """Note the request for which a client's identifier was used."""
-    whole = identifier.partition(" ")[0]
-    if whole != identifier:
-        into[person(row), whole] = _STEPS
+    prefix = identifier.partition(" ")[0]
+    if prefix != identifier:
+        into[person(row), prefix] = _STEPS
     into[person(row), identifier] = request
 
 
@@ -66,10 +66,10 @@ def loss(
     comes on top, each distinct one once.
     """
     views = dict.fromkeys(view for row, view in synopses.cells if row in rows and counts(view))
-    held = {name: price for (row, name), price in once.items() if row in rows and counts(name)}
+    one_offs = {name: price for (row, name), price in once.items() if row in rows and counts(name)}
     if synopses.privacy is BASIC:
-        known = (mechanism.together(synopses, view, rows) for view in views)
-        return sum([*known, *held.values()], NONE)
+        losses = (mechanism.together(synopses, view, rows) for view in views)
+        return sum([*losses, *one_offs.values()], NONE)
     learned: dict[Region, PrivacyLoss] = {}
     for view in views:
         _add(learned, synopses.regions[view], mechanism.together(synopses, view, rows))
@@ -78,7 +78,7 @@ def loss(
     for who in (None, *rows) if len(rows) == 1 else (None,):
         if who in synopses.charged:
             most = _less(most, synopses.charged[who])
-    return sum(held.values(), most)
+    return sum(one_offs.values(), most)
 
 
 def _less(one: PrivacyLoss, other: PrivacyLoss) -> PrivacyLoss:
@@ -97,10 +97,10 @@ def _more(one: PrivacyLoss, other: PrivacyLoss) -> PrivacyLoss:
 
 def _increase(new: PrivacyLoss, old: PrivacyLoss) -> PrivacyLoss:
     """Return by how much a loss has grown, at least 0: earlier overcharges are not refunded."""
-    more = new - old
-    epsilon = None if more.epsilon is None else max(more.epsilon, _ZERO)
-    grown = PrivacyLoss(max(more.rho, _ZERO), epsilon, max(more.delta, _ZERO))
-    return grown if grown.rho or epsilon or grown.delta else NONE
+    difference = new - old
+    epsilon = None if difference.epsilon is None else max(difference.epsilon, _ZERO)
+    increase = PrivacyLoss(max(difference.rho, _ZERO), epsilon, max(difference.delta, _ZERO))
+    return increase if increase.rho or epsilon or increase.delta else NONE
 
 
 def _add(learned: dict[Region, PrivacyLoss], where: Region, more: PrivacyLoss) -> None:
@@ -216,17 +216,17 @@ class Accountant:
 
     def look(self, analyst: str, levels: Mapping[str, Fraction]) -> int:
         """Return the number of a look at views at ``levels``: an earlier one's, or the next."""
-        seen = self._seen(analyst, tuple(levels))
-        return seen.get(tuple(levels.values()), len(seen) + 1)
+        numbers = self._seen(analyst, tuple(levels))
+        return numbers.get(tuple(levels.values()), len(numbers) + 1)
 
     def _seen(self, analyst: str, views: tuple[str, ...]) -> dict[tuple[Fraction, ...], int]:
         """Return the number of each look; reads only charges since the last call."""
-        done, numbers = self._looks.get((analyst, views), (0, {}))
+        start, numbers = self._looks.get((analyst, views), (0, {}))
         served = self.served.get((analyst, views[0]), ())
-        for charge in served[done:]:
+        for charge in served[start:]:
             if all(view in charge.levels for view in views):
-                shown = tuple(charge.levels[view] for view in views)
-                numbers.setdefault(shown, len(numbers) + 1)
+                look = tuple(charge.levels[view] for view in views)
+                numbers.setdefault(look, len(numbers) + 1)
         self._looks[analyst, views] = len(served), numbers
         return numbers
 
@@ -263,9 +263,9 @@ class Accountant:
         if state is not None:
             return self._raised(analyst, targets, definitions, state)
         # a charge is checked again when its entry is read, on the state on which it was priced
-        asked = analyst, targets, definitions
-        if self._priced is None or self._priced[0] != asked:
-            self._priced = asked, self._raised(analyst, targets, definitions, self.synopses)
+        arguments = analyst, targets, definitions
+        if self._priced is None or self._priced[0] != arguments:
+            self._priced = arguments, self._raised(analyst, targets, definitions, self.synopses)
         return self._priced[1]
 
     def _raised(
@@ -290,12 +290,12 @@ class Accountant:
     ) -> Cost:
         known = state.regions
         regions = {v: known[v] if v in known else region(definitions[v]) for v in steps}
-        found = {
+        charges = {
             who: _more_known(state, who, _changes(state, who, steps), regions)
             for who in (None, analyst)
         }
-        bounds = {who: known for who, (_, known) in found.items()}
-        return Cost(found[None][0], found[analyst][0], steps, regions, bounds)
+        bounds = {who: known for who, (_, known) in charges.items()}
+        return Cost(charges[None][0], charges[analyst][0], steps, regions, bounds)
 
     def note(self, analyst: str, cost: Cost, state: Synopses | None = None) -> None:
         """Apply a cost to the state, or to a copy of it (``state``)."""
@@ -335,9 +335,9 @@ class Accountant:
         counts: Callable[[str], bool] = lambda _: True,
     ) -> PrivacyLoss:
         """Return the joint loss of some accounts after a cost of one analyst."""
-        tried = self.synopses.sketch()
-        self.note(analyst, cost, tried)
-        return loss(tried, self.mechanism, self.once, rows, counts)
+        trial = self.synopses.sketch()
+        self.note(analyst, cost, trial)
+        return loss(trial, self.mechanism, self.once, rows, counts)
 
     def remaining(self) -> PrivacyLoss:
         """Return the part of the cap that is left."""
@@ -353,18 +353,18 @@ class Accountant:
         It is the sum over the request's views, if each was released at the same share of its
         target. A rho that is greater by x then costs at most x.
         """
-        held = {view: self.level(analyst, view) for view in cost.steps}
-        shares = {held[view] / step.level for view, step in cost.steps.items()}
-        return sum(held.values(), _ZERO) if self.privacy is ZCDP and len(shares) == 1 else _ZERO
+        levels = {view: self.level(analyst, view) for view in cost.steps}
+        shares = {levels[view] / step.level for view, step in cost.steps.items()}
+        return sum(levels.values(), _ZERO) if self.privacy is ZCDP and len(shares) == 1 else _ZERO
 
     def check_identifier(self, analyst: str, identifier: str | None, request: str) -> None:
         """Refuse a client's identifier that was used for another request."""
         if identifier is None:
             return
-        whole = identifier.partition(" ")[0]
-        known = self._named(analyst, identifier)
-        steps = _STEPS if whole == identifier else self._named(analyst, whole)
-        if known not in (None, request) or steps not in (None, _STEPS):
+        prefix = identifier.partition(" ")[0]
+        earlier_request = self._named(analyst, identifier)
+        steps = _STEPS if prefix == identifier else self._named(analyst, prefix)
+        if earlier_request not in (None, request) or steps not in (None, _STEPS):
             raise RequestError(
                 "this request identifier was already used for another request",
                 "Send a new identifier. Nothing was charged.",
@@ -411,28 +411,28 @@ class Accountant:
             raise damaged(sequence)
         cost = replace(cost, table=charge.spent, row=charge.row)
         total = self._total(charge.spent, sequence)
-        drawn = {
+        drawn_versions = {
             view: [Version(Fraction(level), tuple(vector)) for level, vector in versions]
             for view, versions in entry["knots"].items()
         }
-        own = {
+        local_versions = {
             view: Local(Fraction(level), Fraction(source), tuple(vector))
             for view, (level, source, vector) in entry.get("locals", {}).items()
         }
         for view, level in levels.items():
             if self.mechanism_name == "path":
-                new = any(version.level == level for version in drawn.get(view, ()))
-                there = new or find(state.paths.get(view, ()), level) is not None
+                new = any(version.level == level for version in drawn_versions.get(view, ()))
+                present = new or find(state.paths.get(view, ()), level) is not None
             else:
-                new = view in own and own[view].level == level
-                there = new or level in state.locals.get((analyst, view), {})
-            if not there:
+                new = view in local_versions and local_versions[view].level == level
+                present = new or level in state.locals.get((analyst, view), {})
+            if not present:
                 raise damaged(sequence)
         # all checks are done: from here on nothing is refused
-        for view, versions in drawn.items():
+        for view, versions in drawn_versions.items():
             for version in versions:
                 insert(state.paths.setdefault(view, []), version)
-        for view, made in own.items():
+        for view, made in local_versions.items():
             state.locals.setdefault((analyst, view), {})[made.level] = made
         self.definitions.update(definitions)
         self.note(analyst, cost)
@@ -467,12 +467,12 @@ class Accountant:
         if steps.keys() != entry["wishes"].keys():
             raise damaged(sequence)
         for view, step in steps.items():
-            made = entry["locals"].get(view)
+            local = entry["locals"].get(view)
             refined = step.fresh and self.mechanism_name == "additive"
-            drawn = [Fraction(level) for level, _ in entry["knots"].get(view, ())]
-            if drawn != ([step.source] if refined else []):
+            drawn_levels = [Fraction(level) for level, _ in entry["knots"].get(view, ())]
+            if drawn_levels != ([step.source] if refined else []):
                 raise damaged(sequence)
-            if made is not None and Fraction(made[1]) != step.source:
+            if local is not None and Fraction(local[1]) != step.source:
                 raise damaged(sequence)
         return self._cost(analyst, steps, entry["views"], self.synopses)
 
@@ -484,24 +484,24 @@ class Accountant:
         delta.
         """
         charge = _charge(sequence, entry, {})
-        known, drawn = self.releases.get(charge.request), entry.get("drawn")
+        release, draws = self.releases.get(charge.request), entry.get("drawn")
         parts = [Fraction(level) for level in charge.query[self.privacy.parameter].values()]
         price = PrivacyLoss.of(sum(parts, _ZERO), self.privacy)
         price = replace(price, delta=Fraction(charge.query.get("delta", 0)))
-        owed = price if known is None else PrivacyLoss.none()
+        owed = price if release is None else PrivacyLoss.none()
         wrong = (charge.spent, charge.row) != (owed, price)
-        wrong = wrong or (known is not None and known.spent != price)
+        wrong = wrong or (release is not None and release.spent != price)
         if (
             wrong
-            or (known is None) == (drawn is None)
+            or (release is None) == (draws is None)
             or not parts
             or min(parts) <= 0
             or price.delta < 0
         ):
             raise damaged(sequence)
         total = self._total(charge.spent, sequence)
-        if drawn is not None:
-            self.releases[charge.request] = Release(price, dict(drawn))
+        if draws is not None:
+            self.releases[charge.request] = Release(price, dict(draws))
         self.once[charge.analyst, charge.request] = price
         if charge.conditional:
             self.conditional.add(charge.request)
@@ -537,28 +537,28 @@ class Accountant:
 
     def version(self, view: str, level: Fraction) -> Version:
         """Return the stored version of a view at exactly ``level``."""
-        found = find(self.synopses.paths[view], level)
-        if found is None:
+        version = find(self.synopses.paths[view], level)
+        if version is None:
             raise KeyError(view)
-        return found
+        return version
 
     def history(self, analyst: str) -> Sequence[Charge]:
         """Return the analyst's committed requests, oldest first."""
-        mine: Iterable[Charge] = (c for c in self.charges.values() if c.analyst == analyst)
-        return sorted(mine, key=lambda charge: charge.sequence)
+        own_charges: Iterable[Charge] = (c for c in self.charges.values() if c.analyst == analyst)
+        return sorted(own_charges, key=lambda charge: charge.sequence)
 
 
 def _changes(state: Synopses, who: str | None, steps: Mapping[str, Step]) -> dict[str, PrivacyLoss]:
     """Return the increase of an account's loss (or the joint one) for each view that changes."""
-    found = {}
+    increases = {}
     for view, step in steps.items():
         if who is None:
             new, old = step.column, state.column(view)
         else:
             new, old = step.cell, state.cell(who, view)
         if new != old:
-            found[view] = new - old
-    return found
+            increases[view] = new - old
+    return increases
 
 
 def _more_known(
@@ -574,35 +574,39 @@ def _more_known(
     """
     if not changes or state.privacy is BASIC:
         return sum(changes.values(), NONE), {}
-    risen: dict[Place, dict[Region, PrivacyLoss]] = {}
+    increases: dict[Place, dict[Region, PrivacyLoss]] = {}
     for view, more in changes.items():
-        _add(risen.setdefault(regions[view].place, {}), regions[view], more)
-    before = state.bounds.get(who, {})
+        _add(increases.setdefault(regions[view].place, {}), regions[view], more)
+    earlier_bounds = state.bounds.get(who, {})
     bounds = {
-        place: _bound(state.learned.get((who, place), {}), own, before.get(place, NONE))
-        for place, own in risen.items()
+        place: _bound(
+            state.learned.get((who, place), {}), place_increases, earlier_bounds.get(place, NONE)
+        )
+        for place, place_increases in increases.items()
     }
-    found = sum({**before, **bounds}.values(), NONE)
-    return _increase(found, state.charged.get(who, NONE)), bounds
+    total = sum({**earlier_bounds, **bounds}.values(), NONE)
+    return _increase(total, state.charged.get(who, NONE)), bounds
 
 
 def _bound(
-    known: Mapping[Region, PrivacyLoss], risen: Mapping[Region, PrivacyLoss], before: PrivacyLoss
+    losses: Mapping[Region, PrivacyLoss],
+    increases: Mapping[Region, PrivacyLoss],
+    earlier_bound: PrivacyLoss,
 ) -> PrivacyLoss:
     """Return a bound on the maximum over regions of the loss of one version of a table.
 
     Regions that do not change keep the earlier bound. Views of every row add to it anyway, and no
     region's loss grows by more than the sum of all that is new.
     """
-    every = sum((more for where, more in risen.items() if where.everywhere), before)
-    parts = {where: more for where, more in risen.items() if not where.everywhere}
+    every = sum((more for where, more in increases.items() if where.everywhere), earlier_bound)
+    parts = {where: more for where, more in increases.items() if not where.everywhere}
     together = sum(parts.values(), every)
-    learned, found = dict(known), every
-    for where, more in risen.items():
+    learned, bound = dict(losses), every
+    for where, more in increases.items():
         _add(learned, where, more)
     for where in parts:
-        found = _more(found, worst_off_in(learned, where))
-    return replace(_less(found, together), delta=together.delta)
+        bound = _more(bound, worst_off_in(learned, where))
+    return replace(_less(bound, together), delta=together.delta)
 
 
 def _pays(paid: PrivacyLoss, owed: PrivacyLoss, privacy: PrivacyDefinition) -> bool:

@@ -138,20 +138,20 @@ class ProvenanceTable:
             raise RequestError(
                 "this ledger has several analysts", "Name one, as in curator.session('alice')."
             )
-        found = self.analysts.get(analyst)
-        if found is None or not found.active:
-            what = "no" if found is None else "no active"
+        registration = self.analysts.get(analyst)
+        if registration is None or not registration.active:
+            what = "no" if registration is None else "no active"
             raise RequestError(
                 f"there is {what} analyst {given(analyst)}", "Ask the owner of the data."
             )
         if privilege is None:
             return analyst
-        if type(privilege) is not int or privilege not in found.privileges:
+        if type(privilege) is not int or privilege not in registration.privileges:
             raise RequestError(
                 f"{given(analyst)} has no privilege {given(privilege)}",
-                f"Registered: {', '.join(map(str, found.privileges))}.",
+                f"Registered: {', '.join(map(str, registration.privileges))}.",
             )
-        return row_name(found, privilege)
+        return row_name(registration, privilege)
 
     def rows_of(self, names: Collection[str]) -> set[str]:
         """Return all accounts of some analysts."""
@@ -171,7 +171,7 @@ class ProvenanceTable:
         name = check_name(name)
         if name in self.analysts:
             raise RequestError(f"there is already an analyst {name!r}", "Choose another name.")
-        given = privileges_of(privileges, policy.top or MOST_PRIVILEGE)
+        valid_privileges = privileges_of(privileges, policy.top or MOST_PRIVILEGE)
         if policy.rows == "sum" and started:
             raise RequestError(
                 "with rows='sum' all analysts must be registered before the first charge",
@@ -183,8 +183,8 @@ class ProvenanceTable:
             raise RequestError(
                 f"{name!r} would make a coalition of {len(members)}", f"At most {most} are allowed."
             )
-        self.check_reserve(Analyst(name, given))
-        return given
+        self.check_reserve(Analyst(name, valid_privileges))
+        return valid_privileges
 
     def shared(self) -> Policy:
         """Return the policy for several analysts; refuse if there is only one analyst.
@@ -201,21 +201,21 @@ class ProvenanceTable:
 
     def with_privilege(self, name: str, privilege: object, started: bool) -> Analyst:
         """Return the analyst with a new first privilege; refuse one that is not possible."""
-        policy, known = self.shared(), self.analysts[name]
-        given = check_privilege(privilege, policy.top or MOST_PRIVILEGE)
-        if given in known.privileges[1:]:
+        policy, registration = self.shared(), self.analysts[name]
+        first_privilege = check_privilege(privilege, policy.top or MOST_PRIVILEGE)
+        if first_privilege in registration.privileges[1:]:
             raise RequestError(
-                f"{name!r} already has privilege {given}, with its own account",
-                f"Use curator.session({name!r}, {given}), or give another privilege.",
+                f"{name!r} already has privilege {first_privilege}, with its own account",
+                f"Use curator.session({name!r}, {first_privilege}), or give another privilege.",
             )
         if policy.rows == "sum" and started:
             raise RequestError(
                 "with rows='sum' another privilege would change everybody's limit",
                 "Give privileges before the first charge, or use curator.limit.",
             )
-        made = replace(known, privileges=(given, *known.privileges[1:]))
-        self.check_reserve(made)
-        return made
+        analyst = replace(registration, privileges=(first_privilege, *registration.privileges[1:]))
+        self.check_reserve(analyst)
+        return analyst
 
     def check_link(self, one: str, other: str) -> None:
         """Refuse a link whose coalition would be too large, or already beyond its limit."""
@@ -226,8 +226,8 @@ class ProvenanceTable:
                 "this ledger has no limit for coalitions, so a link would change nothing",
                 "Open one with Policy(together=...), or see curator.coalition.",
             )
-        joined = policy.changed(collusion=(*policy.collusion, (one, other)))
-        members = joined.coalition(one, self.analysts) & self.analysts.keys()
+        linked_policy = policy.changed(collusion=(*policy.collusion, (one, other)))
+        members = linked_policy.coalition(one, self.analysts) & self.analysts.keys()
         if most is not None and len(members) > most:
             raise RequestError(
                 f"this would make a coalition of {len(members)}", f"At most {most} are allowed."
@@ -254,14 +254,14 @@ class ProvenanceTable:
         ------
         RequestError
         """
-        tried = replace(
+        trial = replace(
             self,
-            analysts=self.analysts | {one.name: one for one in analysts},
+            analysts=self.analysts | {analyst.name: analyst for analyst in analysts},
             rows={**self.rows, **{row: level for a in analysts for row, level in a.rows().items()}},
             **changes,
         )
         # a change that reserves no more than before is always possible
-        if tried._kept() > max(self.state.remaining().level(self.privacy), self._kept()):
+        if trial._kept() > max(self.state.remaining().level(self.privacy), self._kept()):
             raise RequestError(
                 "more would be reserved for the analysts than is left of the total budget",
                 "Give a smaller reserve, a lower privilege or a lower limit.",
@@ -269,16 +269,16 @@ class ProvenanceTable:
 
     def _kept(self, but: str = "") -> Fraction:
         """Return what is reserved for all active analysts but one: a share of each one's limit."""
-        kept, privacy = _ZERO, self.privacy
+        reserves, privacy = _ZERO, self.privacy
         if self.policy is None or not self.policy.reserve:
-            return kept
+            return reserves
         for analyst in self.analysts.values():
             if analyst.active and analyst.name != but:
                 rows = analyst.rows()
-                own = self.policy.reserve * self._total_limit(rows).level(privacy)
-                known = sum((self.state.known.get(row, NONE) for row in rows), NONE)
-                kept += max(_ZERO, own - known.level(privacy))
-        return kept
+                share = self.policy.reserve * self._total_limit(rows).level(privacy)
+                loss = sum((self.state.known.get(row, NONE) for row in rows), NONE)
+                reserves += max(_ZERO, share - loss.level(privacy))
+        return reserves
 
     # limits
 
@@ -286,8 +286,8 @@ class ProvenanceTable:
         """Return a share of the cap: of its epsilon if it has a delta, else of its rho."""
         if share in self._limits:
             return self._limits[share]
-        self._limits[share] = found = self._with_keys(self._share_of_cap(share), share)
-        return found
+        self._limits[share] = limit = self._with_keys(self._share_of_cap(share), share)
+        return limit
 
     def _share_of_cap(self, share: Fraction) -> PrivacyLoss:
         budget = self.budget
@@ -307,12 +307,12 @@ class ProvenanceTable:
         """Return an account's limit, at most the cap; its delta is a share of the key delta."""
         if self.policy is None or row not in self.rows:
             return self.state.cap
-        given = self.limits.get(("row", row))
+        override = self.limits.get(("row", row))
         if not self._shares:
             self._shares = self.policy.shares(self.rows)
         fair = self._limit(self._shares[row])
-        found = fair if given is None else replace(given, delta=fair.delta)
-        return found if self.state.cap.exceeds(found, self.privacy) else self.state.cap
+        limit = fair if override is None else replace(override, delta=fair.delta)
+        return limit if self.state.cap.exceeds(limit, self.privacy) else self.state.cap
 
     def _with_keys(self, limit: PrivacyLoss, share: Fraction = Fraction(1)) -> PrivacyLoss:
         """Return a limit with a share of the delta that is set aside to discover keys."""
@@ -326,9 +326,9 @@ class ProvenanceTable:
 
     def view_limit(self, name: str) -> PrivacyLoss | None:
         """Return a declared view's limit; None if only the cap applies."""
-        given = self.limits.get(("view", name))
-        if given is not None or self.policy is None or not self.static:
-            return given
+        override = self.limits.get(("view", name))
+        if override is not None or self.policy is None or not self.static:
+            return override
         norms = {view: int(declared["norm"]) for view, declared in self.views.items()}
         return self._limit(self.policy.view_shares(norms)[name])
 
@@ -360,10 +360,10 @@ class ProvenanceTable:
         """Return what is left of the account's or its analyst's limit, whichever is less."""
         privacy, rows = self.privacy, self.rows_with(row)
         total = sum(map(self.spent, rows), NONE)
-        own = left_of(self.limit(row), self.spent(row), privacy)
-        whole = left_of(self._total_limit(rows), total, privacy)
-        least = min(own, whole, key=lambda left: left.level(privacy))
-        return replace(least, delta=min(own.delta, whole.delta))
+        account_left = left_of(self.limit(row), self.spent(row), privacy)
+        analyst_left = left_of(self._total_limit(rows), total, privacy)
+        least = min(account_left, analyst_left, key=lambda left: left.level(privacy))
+        return replace(least, delta=min(account_left.delta, analyst_left.delta))
 
     def _total_limit(self, rows: Collection[str]) -> PrivacyLoss:
         """Return the joint limit of one analyst's accounts: the largest limit of one of them.
@@ -376,7 +376,7 @@ class ProvenanceTable:
     def _passes(self, after: Mapping[str, PrivacyLoss], row: str) -> bool:
         """Return whether an account, or its analyst's accounts together, would exceed the limit."""
         rows = self.rows_with(row)
-        total = sum((after.get(one, self.spent(one)) for one in rows), NONE)
+        total = sum((after.get(account, self.spent(account)) for account in rows), NONE)
         return after[row].exceeds(self.limit(row), self.privacy) or total.exceeds(
             self._total_limit(rows), self.privacy
         )
@@ -417,7 +417,7 @@ class ProvenanceTable:
             self._check_views(cost, names)
             self._check_columns(row, request, cost, definitions)
             return []
-        taken = [] if row not in self.rows else self._check_row(row, cost, now)
+        grant_parts = [] if row not in self.rows else self._check_row(row, cost, now)
         try:
             self.state.check(cost.table)
             self._check_views(cost, names)
@@ -426,44 +426,44 @@ class ProvenanceTable:
             self._check_reserved(row, cost)
         except BudgetError as error:
             raise exhausted(error.limit or "the total budget") from None
-        return taken
+        return grant_parts
 
-    def _check_row(self, row: str, asked: Cost, now: str) -> list[tuple[int, Fraction]]:
-        cost, privacy, left = asked.row, self.privacy, self._left(row)
+    def _check_row(self, row: str, request_cost: Cost, now: str) -> list[tuple[int, Fraction]]:
+        cost, privacy, left = request_cost.row, self.privacy, self._left(row)
         if cost == NONE or not self._passes({row: self.spent(row) + cost}, row):
             return []
         missing = cost.level(privacy) - left.level(privacy)
-        taken: list[tuple[int, Fraction]] = []
+        grant_parts: list[tuple[int, Fraction]] = []
         for place, grant in self._usable(row):
             if missing > 0:
                 giver = person(grant.giver)
-                same = (part for at, part in taken if person(self.grants[at].giver) == giver)
+                same = (part for at, part in grant_parts if person(self.grants[at].giver) == giver)
                 free = self._left(grant.giver).level(privacy) - sum(same, _ZERO)
                 part = min(grant.left(now), free, missing)
                 if part > 0:
-                    taken.append((place, part))
+                    grant_parts.append((place, part))
                     missing -= part
         if missing > 0 or cost.delta > left.delta:
-            own = self.spent(row)
-            cap, paid = own + self.remaining(row, now), self.state.paid(row, asked)
-            check(cost, own, cap, privacy, " to you", _OWN, paid)
+            liability = self.spent(row)
+            cap, paid = liability + self.remaining(row, now), self.state.paid(row, request_cost)
+            check(cost, liability, cap, privacy, " to you", _OWN, paid)
             # the giver has spent what was granted
             raise exhausted(_OWN)
-        if self._answering(row, cost, taken) is None:
+        if self._answering(row, cost, grant_parts) is None:
             # the exact charge fits, but its rounded sum would lie just beyond the limit
             raise exhausted(_OWN)
-        return taken
+        return grant_parts
 
     def _answering(
-        self, row: str, cost: PrivacyLoss, taken: Sequence[tuple[int, Fraction]]
+        self, row: str, cost: PrivacyLoss, grant_parts: Sequence[tuple[int, Fraction]]
     ) -> dict[str, PrivacyLoss] | None:
         """Return what an account and its givers are liable for after a charge; None beyond a limit.
 
-        ``taken`` has the parts that come from grants, with the grants' indices.
+        ``grant_parts`` has the parts that come from grants, with the grants' indices.
         """
         privacy = self.privacy
         after: dict[str, PrivacyLoss] = {}
-        for place, level in taken:
+        for place, level in grant_parts:
             giver, part = self.grants[place].giver, PrivacyLoss.of(level, privacy)
             after[giver] = after.get(giver, self.spent(giver)) + part
             cost = replace(cost - part, delta=cost.delta)
@@ -473,7 +473,7 @@ class ProvenanceTable:
         # grants may still pay for an account whose limit was lowered below what it spent
         if cost.level(privacy) > 0 and row in self.rows:
             changed.append(row)
-        return None if any(self._passes(after, one) for one in changed) else after
+        return None if any(self._passes(after, account) for account in changed) else after
 
     def _check_views(self, cost: Cost, names: Mapping[str, Sequence[str]]) -> None:
         for view, step in cost.steps.items():
@@ -485,8 +485,8 @@ class ProvenanceTable:
                 if limit is None:
                     continue
                 whose = f" of the limit of view {name!r}"
-                named = f"the limit of the view {name}"
-                check(step.column - spent, spent, limit, self.privacy, whose, named)
+                limit_name = f"the limit of the view {name}"
+                check(step.column - spent, spent, limit, self.privacy, whose, limit_name)
 
     def _check_columns(
         self,
@@ -498,37 +498,37 @@ class ProvenanceTable:
         """Refuse a charge that would exceed a column's limit, whatever the statement."""
         if not self.columns:
             return
-        state, known = self.state, definitions()
+        state, new_definitions = self.state, definitions()
         everyone = {row, *(who for who, _ in (*state.synopses.cells, *state.once))}
         for (name, columns), limit in self.columns.items():
             if name is not None and name != person(row):
                 continue
             rows = everyone if name is None else {row, *self.rows_of([name])}
 
-            def counts(made: str, columns: frozenset[Named] = columns) -> bool:
-                return reads(self._columns_of(made, known), columns)
+            def counts(release: str, columns: frozenset[Named] = columns) -> bool:
+                return reads(self._columns_of(release, new_definitions), columns)
 
-            once = not cost.steps and not any((other, request) in state.once for other in rows)
+            once = not cost.steps and not any((account, request) in state.once for account in rows)
             changed = state.changed(row if name else None, cost)
             if not any(map(counts, [request] if once else changed)):
                 # a request that adds nothing to this column passes, however low its limit is now
                 continue
             after = state.loss_after(rows, row, cost, counts)
             if (after + cost.row if once else after).exceeds(limit, self.privacy):
-                named = ", ".join(sorted(f"{table}.{column}" for table, column in columns))
+                column_names = ", ".join(sorted(f"{table}.{column}" for table, column in columns))
                 raise BudgetError(
                     "a column's limit is reached", "Nothing was charged.",
-                    limit=f"the limit of the column {named}",
+                    limit=f"the limit of the column {column_names}",
                 )  # fmt: skip
 
     def _columns_of(
-        self, made: str, definitions: Mapping[str, Mapping[str, Any]]
+        self, release: str, definitions: Mapping[str, Mapping[str, Any]]
     ) -> frozenset[Named]:
         """Return the columns that a view, or a one-off release (by request), reads."""
-        if made not in self._read:
-            known = definitions.get(made) or self.state.definition(made)
-            self._read[made] = read_by(known)
-        return self._read[made]
+        if release not in self._read:
+            plain_definition = definitions.get(release) or self.state.definition(release)
+            self._read[release] = read_by(plain_definition)
+        return self._read[release]
 
     def _check_together(self, row: str, request: str, cost: Cost) -> None:
         limit, state = self.together_limit(), self.state
@@ -541,7 +541,7 @@ class ProvenanceTable:
         members = self.policy.coalition(person(row), self.analysts)
         rows = self.rows_of(members)
         total = state.loss_after(rows, row, cost)
-        if not cost.steps and all((other, request) not in state.once for other in rows):
+        if not cost.steps and all((account, request) not in state.once for account in rows):
             total += cost.row
         if total.exceeds(limit, state.privacy):
             raise exhausted("the limit of a coalition")
@@ -549,8 +549,8 @@ class ProvenanceTable:
     def _check_reserved(self, row: str, cost: Cost) -> None:
         if self.policy is None or not self.policy.reserve or cost.table == NONE:
             return
-        kept = self._kept(but=person(row))
-        if cost.table.level(self.privacy) + kept > self.state.remaining().level(self.privacy):
+        reserves = self._kept(but=person(row))
+        if cost.table.level(self.privacy) + reserves > self.state.remaining().level(self.privacy):
             raise exhausted("what is reserved for others")
 
     # entries of the ledger
@@ -579,8 +579,12 @@ class ProvenanceTable:
 
     def is_news(self, refusal: Refusal) -> bool:
         """Return whether the ledger should record a refusal: each only once, and not too many."""
-        kept = self.refusals.get(refusal.row, {})
-        return refusal.row in self.rows and refusal.key not in kept and len(kept) < MOST_KEPT
+        earlier_refusals = self.refusals.get(refusal.row, {})
+        return (
+            refusal.row in self.rows
+            and refusal.key not in earlier_refusals
+            and len(earlier_refusals) < MOST_KEPT
+        )
 
     def _apply_refusal(self, entry: Mapping[str, Any]) -> None:
         """Apply one entry of kind ``refusal``."""
@@ -589,28 +593,28 @@ class ProvenanceTable:
 
     def _apply_analyst(self, entry: Mapping[str, Any]) -> None:
         """Apply one entry of kind ``analyst``: registered, disabled, enabled, new privilege."""
-        made = Analyst(str(entry["name"]), tuple(entry["privileges"]), bool(entry["active"]))
-        known = self.analysts.get(made.name, made)
-        if made.privileges[1:] != known.privileges[1:]:
+        analyst = Analyst(str(entry["name"]), tuple(entry["privileges"]), bool(entry["active"]))
+        registration = self.analysts.get(analyst.name, analyst)
+        if analyst.privileges[1:] != registration.privileges[1:]:
             raise ValueError("rows are kept")
-        if made.privileges != known.privileges:
-            self.since["privilege", made.name] = str(entry["time"])
-        self.registered.setdefault(made.name, made.privileges)
-        self.analysts[made.name] = made
-        self.rows.update(made.rows())
+        if analyst.privileges != registration.privileges:
+            self.since["privilege", analyst.name] = str(entry["time"])
+        self.registered.setdefault(analyst.name, analyst.privileges)
+        self.analysts[analyst.name] = analyst
+        self.rows.update(analyst.rows())
         self._shares = {}
 
     def _apply_policy(self, entry: Mapping[str, Any]) -> None:
         """Apply one entry of kind ``policy``: a new expansion, a larger reserve, or a link."""
-        known, time = self.shared(), str(entry["time"])
+        old_policy, time = self.shared(), str(entry["time"])
         if "link" in entry:
             first, second = (str(name) for name in entry["link"])
-            self.policy = known.changed(collusion=(*known.collusion, (first, second)))
+            self.policy = old_policy.changed(collusion=(*old_policy.collusion, (first, second)))
             self.since["link", first, second] = time
             return
         (name,) = entry.keys() & {"expansion", "reserve"}
-        self.policy = known.changed(**{name: Fraction(entry[name])})
-        if self.policy.reserve < known.reserve:
+        self.policy = old_policy.changed(**{name: Fraction(entry[name])})
+        if self.policy.reserve < old_policy.reserve:
             raise ValueError("a reserve was promised")
         self.since["policy", name] = time
         self._shares = {}
@@ -652,13 +656,13 @@ class ProvenanceTable:
         row, cost = str(entry["analyst"]), PrivacyLoss.from_dict(entry["row"])
         if row != OWNER and (row != ANALYST if self.policy is None else row not in self.rows):
             raise damaged(sequence)
-        taken = [(int(place), Fraction(part)) for place, part in entry.get("granted", ())]
-        for place, level in taken:
+        grant_parts = [(int(place), Fraction(part)) for place, part in entry.get("granted", ())]
+        for place, level in grant_parts:
             grant = self.grants[place]
             if grant.receiver != row or not 0 < level <= grant.left(str(entry["time"])):
                 raise damaged(sequence)
             self.grants[place] = replace(grant, used=grant.used + level)
-        after = self._answering(row, cost, taken)
+        after = self._answering(row, cost, grant_parts)
         if after is None:
             raise damaged(sequence)
         self.liable |= after

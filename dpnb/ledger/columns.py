@@ -44,10 +44,10 @@ def resolved(table: str, names: Collection[str]) -> frozenset[Named]:
 
 @lru_cache(maxsize=4096)
 def _resolved(table: str, name: str) -> tuple[Named, ...]:
-    found = looked_up(name)
-    if found is None:
+    lookup = looked_up(name)
+    if lookup is None:
         return ((table, name),)
-    other, by, column = found
+    other, by, column = lookup
     return (
         *(_resolved(table, by) if by else ()),
         *(_resolved(other, column) if column is not None else ()),

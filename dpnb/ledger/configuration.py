@@ -27,13 +27,13 @@ def read_budget(
     ------
     RequestError
     """
-    if any(one is not None for one in (rho, epsilon, delta, key_delta)):
+    if any(option is not None for option in (rho, epsilon, delta, key_delta)):
         return Budget(rho=rho, epsilon=epsilon, delta=delta, key_delta=key_delta)
     if declared is None:
         return None
-    known = [*signature(Budget).parameters]
-    if not isinstance(declared, Mapping) or set(declared) - set(known):
-        raise RequestError("[budget] has an unknown entry", f"It takes {', '.join(known)}.")
+    options = [*signature(Budget).parameters]
+    if not isinstance(declared, Mapping) or set(declared) - set(options):
+        raise RequestError("[budget] has an unknown entry", f"It takes {', '.join(options)}.")
     return Budget(**declared)
 
 
@@ -55,14 +55,14 @@ def read_analysts(declared: object, known: Mapping[str, Any]) -> dict[str, Any]:
         raise RequestError(
             "[analysts] must give each analyst a privilege", "Write lines like alice = 4."
         )
-    found = dict(declared or {})
+    analysts = dict(declared or {})
     for name, privilege in known.items():
-        if name in found and privileges_of(found[name]) != privileges_of(privilege):
+        if name in analysts and privileges_of(analysts[name]) != privileges_of(privilege):
             raise RequestError(
                 f"the privilege of {name!r} in [analysts] differs from that of the token",
                 "Write the privilege of the token.",
             )
-    return {**found, **known}
+    return {**analysts, **known}
 
 
 def read_policy(declared: object, **more: Any) -> Policy | None:
@@ -74,7 +74,7 @@ def read_policy(declared: object, **more: Any) -> Policy | None:
     """
     if declared is None:
         return Policy(**more) if more else None
-    known = [*signature(Policy).parameters]
-    if not isinstance(declared, Mapping) or set(declared) - set(known):
-        raise RequestError("[policy] has an unknown entry", f"It takes {', '.join(known)}.")
+    options = [*signature(Policy).parameters]
+    if not isinstance(declared, Mapping) or set(declared) - set(options):
+        raise RequestError("[policy] has an unknown entry", f"It takes {', '.join(options)}.")
     return Policy(**{**declared, **more})

@@ -290,15 +290,15 @@ class Ledger:
 
     def _read_anchor(self, anchor: Path) -> tuple[int, str]:
         try:
-            found = _ANCHOR.fullmatch(anchor.read_text("ascii"))
+            match = _ANCHOR.fullmatch(anchor.read_text("ascii"))
         except FileNotFoundError:
             self._refuse_unanchored(anchor)
             return 0, _GENESIS
         except (OSError, ValueError):
-            found = None
-        if found is None:
+            match = None
+        if match is None:
             self._refuse("the anchor cannot be read", f"Check {given(str(anchor))}.")
-        return int(found[1]), found[2]
+        return int(match[1]), match[2]
 
     def _refuse_unanchored(self, anchor: Path) -> None:
         """Refuse a ledger with entries but no anchor file, unless the anchor begins now."""

@@ -113,8 +113,8 @@ class Synopses:
     def note(self, row: str, view: str, step: Step) -> None:
         """Apply a step; one that is only tried has no vector."""
         if step.source:
-            made = self.locals.setdefault((row, view), {})
-            made.setdefault(step.level, Local(step.level, step.source, ()))
+            local_versions = self.locals.setdefault((row, view), {})
+            local_versions.setdefault(step.level, Local(step.level, step.source, ()))
         self.held[row, view] = max(step.level, self.level(row, view))
         self.finest[view] = max(step.level, step.source, self.finest.get(view, _ZERO))
         self.cells[row, view] = step.cell
@@ -124,12 +124,12 @@ class Synopses:
         """Return a copy on which steps can be tried; it shares the vectors."""
         return replace(
             self,
-            locals={key: dict(made) for key, made in self.locals.items()},
+            locals={key: dict(local_versions) for key, local_versions in self.locals.items()},
             held=dict(self.held), finest=dict(self.finest),
             cells=dict(self.cells), columns=dict(self.columns),
             regions=dict(self.regions),
-            learned={key: dict(known) for key, known in self.learned.items()},
-            bounds={who: dict(known) for who, known in self.bounds.items()},
+            learned={key: dict(losses) for key, losses in self.learned.items()},
+            bounds={who: dict(losses) for who, losses in self.bounds.items()},
             charged=dict(self.charged),
         )  # fmt: skip
 
@@ -184,7 +184,7 @@ class Path:
         level = max(target.level, state.level(row, view))
         finest = state.finest.get(view, _ZERO)
         cell, column = (
-            PrivacyLoss.of(known, state.privacy) for known in (level, max(level, finest))
+            PrivacyLoss.of(new_level, state.privacy) for new_level in (level, max(level, finest))
         )
         return Step(level, _ZERO, cell, column, max(_ZERO, level - finest))
 
@@ -267,28 +267,32 @@ class Additive:
         """Count (epsilon, delta) as DProvDB does, for a target that is not met yet."""
         finest, delta = state.finest.get(view, _ZERO), state.release_delta
         cell, column = state.cell(row, view), state.column(view)
-        spent, known = column.epsilon or _ZERO, cell.epsilon or _ZERO
+        spent, cell_epsilon = column.epsilon or _ZERO, cell.epsilon or _ZERO
         fresh = more = _ZERO
         if target.epsilon is None:
             level, enough = target.level, finest >= target.level
-            own = epsilon_of_level(level, delta) if enough else _ZERO
+            target_epsilon = epsilon_of_level(level, delta) if enough else _ZERO
             if not enough:
                 fresh = level - finest
                 more = epsilon_of_level(fresh, delta)
         else:
-            own, enough = target.epsilon, target.epsilon <= spent
+            target_epsilon, enough = target.epsilon, target.epsilon <= spent
             level = min(target.level, finest)
             if enough and state.level(row, view) >= level:
                 return unchanged(state, row, view)
             if not enough:
-                more = own - spent
+                more = target_epsilon - spent
                 fresh = level_of_epsilon(more, delta)
         top = finest + fresh
         column = PrivacyLoss(top, spent + more, column.delta + (delta if fresh else _ZERO))
         # the account that has the synopsis refined receives it, made of all releases of the view
-        whole = spent + more, column.delta
+        column_total = spent + more, column.delta
         level = level if enough else top
-        nominal, failing = min((known + own, cell.delta + delta), whole) if enough else whole
+        nominal, failing = (
+            min((cell_epsilon + target_epsilon, cell.delta + delta), column_total)
+            if enough
+            else column_total
+        )
         rho, failing = min(cell.rho + level, top), max(failing, cell.delta)
         return Step(level, top, PrivacyLoss(rho, nominal, failing), column, fresh)
 
@@ -322,20 +326,22 @@ class Additive:
     def together(self, state: Synopses, view: str, rows: Iterable[str]) -> PrivacyLoss:
         """Return the exact rho of the synopses; for nominal losses the sum, at most the column."""
         rows = list(rows)
-        known = self._known(state, view, rows)
+        level = self._known(state, view, rows)
         if state.privacy is not BASIC:
-            return PrivacyLoss.of(known, state.privacy)
+            return PrivacyLoss.of(level, state.privacy)
         cells, column = sum((state.cell(row, view) for row in rows), NONE), state.column(view)
-        apart, whole = ((loss.epsilon or _ZERO, loss.delta) for loss in (cells, column))
-        return PrivacyLoss(known, *min(apart, whole))
+        cells_total, column_total = (
+            (loss.epsilon or _ZERO, loss.delta) for loss in (cells, column)
+        )
+        return PrivacyLoss(level, *min(cells_total, column_total))
 
     @staticmethod
     def _known(
         state: Synopses, view: str, rows: Iterable[str], new: Local | None = None
     ) -> Fraction:
         """Return the level of the best estimate from all synopses of some accounts."""
-        made = [local for row in rows for local in state.locals.get((row, view), {}).values()]
-        return star_level([*made, *([] if new is None else [new])])
+        synopses = [local for row in rows for local in state.locals.get((row, view), {}).values()]
+        return star_level([*synopses, *([] if new is None else [new])])
 
 
 def star_level(made: Iterable[Local]) -> Fraction:
@@ -352,16 +358,18 @@ def star_level(made: Iterable[Local]) -> Fraction:
         best, total = max(best, local.level), total + local.level
         source = max(local.source, local.level)
         attached.setdefault(source, []).append(1 / (2 * local.level) - 1 / (2 * source))
-    known, before = 0.0, _ZERO
+    precision, before = 0.0, _ZERO
     for source in sorted(attached):
         variance = 1 / (2 * source)
-        known = _passed(known, float(before - variance))
+        precision = _passed(precision, float(before - variance))
         extras = attached[source]
-        known = math.inf if min(extras) == 0 else known + sum(1 / float(extra) for extra in extras)
+        precision = (
+            math.inf if min(extras) == 0 else precision + sum(1 / float(extra) for extra in extras)
+        )
         before = variance
     if not attached:
         return _ZERO
-    level = Fraction(_passed(known, float(before)) / 2 * (1 + 1e-12))
+    level = Fraction(_passed(precision, float(before)) / 2 * (1 + 1e-12))
     # all three bounds are proven (docs/methods/dprovdb.md, theorem 9)
     return min(max(level, best), max(attached), total)
 

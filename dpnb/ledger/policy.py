@@ -96,8 +96,8 @@ class Policy:
         factor = amount(expansion, "expansion")
         if factor < 1:
             raise RequestError("expansion must be at least 1", "Give expansion=1 or more.")
-        kept = Fraction(0) if number(reserve) == 0 else amount(reserve, "reserve")
-        if kept > 1:
+        reserve_share = Fraction(0) if number(reserve) == 0 else amount(reserve, "reserve")
+        if reserve_share > 1:
             raise RequestError("reserve must be at most 1", "Give a share between 0 and 1.")
         if top is not None:
             check_privilege(top, MOST_PRIVILEGE)
@@ -117,7 +117,7 @@ class Policy:
             )
         for name, value in (
             ("mechanism", mechanism), ("rows", rows), ("expansion", factor), ("views", views),
-            ("top", top), ("reserve", kept), ("collusion", pairs),
+            ("top", top), ("reserve", reserve_share), ("collusion", pairs),
             ("together", None if together is None else amount(together, "together")),
             ("most_colluders", most_colluders),
         ):  # fmt: skip
@@ -136,10 +136,10 @@ class Policy:
         dict of str to Fraction
             Above 0 and at most 1 (docs/methods/dprovdb.md).
         """
-        whole = self.top if self.rows == "max" else sum(privileges.values())
+        divisor = self.top if self.rows == "max" else sum(privileges.values())
         most = max(privileges.values(), default=1)
         return {
-            row: min(self.expansion * Fraction(privilege, whole or most), Fraction(1))
+            row: min(self.expansion * Fraction(privilege, divisor or most), Fraction(1))
             for row, privilege in privileges.items()
         }
 
@@ -161,7 +161,7 @@ class Policy:
         if self.views == "equal":
             return {view: Fraction(1, len(sensitivities)) for view in sensitivities}
         total = sum(sensitivities.values())
-        return {view: Fraction(own, total) for view, own in sensitivities.items()}
+        return {view: Fraction(sensitivity, total) for view, sensitivity in sensitivities.items()}
 
     def coalition(self, analyst: str, analysts: Collection[str]) -> frozenset[str]:
         """Return all analysts who may share answers with an analyst, that analyst included.
@@ -178,13 +178,13 @@ class Policy:
         frozenset of str
             At least ``analyst``.
         """
-        found, edge = {analyst}, {analyst}
+        members, edge = {analyst}, {analyst}
         while edge:
             near = {b if a in edge else a for a, b in self.collusion if a in edge or b in edge}
-            edge = near - found
-            found |= edge
+            edge = near - members
+            members |= edge
         # an analyst who links two others may not be registered yet
-        return frozenset(found & {analyst, *analysts})
+        return frozenset(members & {analyst, *analysts})
 
     def changed(self, **values: Any) -> Policy:
         """Return a copy of the policy with some values changed.
@@ -316,7 +316,11 @@ def policy_of(
     if alone:
         return None
     most = rules.top or MOST_PRIVILEGE
-    privileges = [one for own in (analysts or {}).values() for one in privileges_of(own, most)]
+    privileges = [
+        privilege
+        for setting in (analysts or {}).values()
+        for privilege in privileges_of(setting, most)
+    ]
     if rules.top is None:
         rules = rules.changed(top=max(privileges, default=MOST_PRIVILEGE))
     if budget is not None and budget.delta is not None and rules.together is not None:
@@ -332,9 +336,9 @@ def privileges_of(given: object, most: int = MOST_PRIVILEGE) -> tuple[int, ...]:
     RequestError
     """
     several = given if isinstance(given, (list, tuple)) else [given]
-    found = tuple(check_privilege(one, most) for one in several)
-    if not found or len(set(found)) != len(found):
+    privileges = tuple(check_privilege(privilege, most) for privilege in several)
+    if not privileges or len(set(privileges)) != len(privileges):
         raise RequestError(
             "an analyst needs one or several different privileges", "Give one, such as 4."
         )
-    return found
+    return privileges

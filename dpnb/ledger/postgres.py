@@ -239,16 +239,16 @@ class PostgresStorage:
             self._refuse(_UNREACHABLE, _AGAIN)
         try:
             # after an earlier failure the server answers ROLLBACK, without an error
-            done = self._connection.execute("COMMIT").statusmessage == "COMMIT"
+            committed = self._connection.execute("COMMIT").statusmessage == "COMMIT"
             code: str | None = ""
         except psycopg.Error as error:
-            done, code = False, self._code(error)
+            committed, code = False, self._code(error)
         if code is None:
             self._drop()
             self._refuse(_UNREACHABLE, _UNKNOWN)
         if code:
             self._refuse(*_words(code, _AGAIN, _WRITE))
-        if not done:
+        if not committed:
             self._refuse("the ledger cannot be written", _AGAIN)
         self._writing = False
 
@@ -273,8 +273,8 @@ def _parameters(url: str) -> dict[str, Any]:
         parameters = conninfo_to_dict(url)
     except psycopg.Error:
         parameters = {"host": "@"}
-    shown = "".join(str(parameters.get(name) or "") for name in ("host", "port", "dbname"))
-    if "@" in shown or "=" in shown:
+    address = "".join(str(parameters.get(name) or "") for name in ("host", "port", "dbname"))
+    if "@" in address or "=" in address:
         # it may be a part of the password
         raise LedgerError(
             "the URL of the ledger cannot be read",

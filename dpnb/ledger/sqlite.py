@@ -123,8 +123,8 @@ class SQLiteStorage:
 
     def _moved(self) -> str:
         """Return what happened to the file since it was opened."""
-        there = self._file is not None and self._file.exists()
-        what = "was replaced by another one" if there else "was deleted or moved away"
+        present = self._file is not None and self._file.exists()
+        what = "was replaced by another one" if present else "was deleted or moved away"
         return f"the ledger's file {what} while it was in use"
 
     def _is_filled(self) -> bool:
@@ -135,11 +135,11 @@ class SQLiteStorage:
         """
         # in this order, as another kernel may create the table in between
         (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
-        found = self._connection.execute("SELECT sql FROM sqlite_master").fetchall()
+        schema = self._connection.execute("SELECT sql FROM sqlite_master").fetchall()
         # a kernel that is writing to an empty file already sees its first page
-        if found != [(_TABLE,)] and (found or pages > self._writing):
+        if schema != [(_TABLE,)] and (schema or pages > self._writing):
             self._refuse("the file is damaged or not a ledger", "Restore the newest copy of it.")
-        return bool(found)
+        return bool(schema)
 
     def _rows(self, statement: str, sequence: int) -> list[Any]:
         self._filled = self._filled or self._is_filled()
@@ -157,8 +157,8 @@ class SQLiteStorage:
     def hash(self, sequence: int) -> str | None:
         """Return the hash of an entry, or None if the ledger does not have it."""
         with self._failures():
-            found = self._rows("SELECT hash FROM entry WHERE seq = ?", sequence)
-        return str(found[0][0]) if found else None
+            rows = self._rows("SELECT hash FROM entry WHERE seq = ?", sequence)
+        return str(rows[0][0]) if rows else None
 
     def begin(self) -> None:
         """Take the exclusive right to write; the first call creates the table."""

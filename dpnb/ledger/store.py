@@ -170,34 +170,39 @@ class Store:
                 raise LedgerError(f"{what} cannot enter a private ledger", "Use a new ledger.")
             for table in tables:
                 # without a kept ledger there is nothing to compare the rows with
-                found = fingerprint(table.name, secret) if self.kept else ""
-                entry = self._version_entry(table, found, new_version)
+                digest = fingerprint(table.name, secret) if self.kept else ""
+                entry = self._version_entry(table, digest, new_version)
                 if entry is not None:
                     append(entry)
-                    opened[table.name] = Version(entry["version"], entry["definition"], found)
+                    opened[table.name] = Version(entry["version"], entry["definition"], digest)
         self.follow()
         self._opened = opened
 
     def _agrees(self, policy: Policy) -> bool:
-        known, opened = self.provenance.policy, self.provenance.opened
-        return known is not None and policy.changed(top=known.top) in (known, opened)
+        current_policy, opened = self.provenance.policy, self.provenance.opened
+        return current_policy is not None and policy.changed(top=current_policy.top) in (
+            current_policy,
+            opened,
+        )
 
     def _version_entry(
         self, table: Table, fingerprint: str, new_version: bool
     ) -> dict[str, Any] | None:
         """Return the entry that opens a version of a table, or None for the current one."""
         definition = json.loads(json.dumps(table.definition(), default=str))
-        known = self.versions.get(table.name)
-        if known is not None:
-            same_schema = known.definition == definition
-            if same_schema and known.fingerprint == fingerprint:
+        current_version = self.versions.get(table.name)
+        if current_version is not None:
+            same_schema = current_version.definition == definition
+            if same_schema and current_version.fingerprint == fingerprint:
                 return None
-            if definition["public"] and not known.definition["public"]:
+            if definition["public"] and not current_version.definition["public"]:
                 raise LedgerError(
                     f"table {table.name!r} is sensitive in the ledger",
                     "It stays sensitive there. Start a new ledger for public data.",
                 )
-            if not definition["public"] and _protected(definition) != _protected(known.definition):
+            if not definition["public"] and _protected(definition) != _protected(
+                current_version.definition
+            ):
                 raise LedgerError(
                     f"table {table.name!r} has another privacy unit in the ledger",
                     "What was spent there does not count for this unit. Start a new ledger.",
@@ -220,7 +225,7 @@ class Store:
             "kind": "table",
             "definition": definition,
             "fingerprint": fingerprint,
-            "version": 1 if known is None else known.number + 1,
+            "version": 1 if current_version is None else current_version.number + 1,
         }
 
     def follow(self) -> None:
@@ -263,7 +268,7 @@ class Store:
             self._provenance = ProvenanceTable(self._accountant, policy, policy)
             self._provenance.since["policy", "opened"] = str(entry.get("time", ""))
             self._secret = bytes.fromhex(entry["secret"])
-            self.stamp = {known: known for known in STAMPS}[entry["stamp"]]
+            self.stamp = {label: label for label in STAMPS}[entry["stamp"]]
         elif entry["kind"] == "table":
             definition = entry["definition"]
             self.versions[definition["name"]] = Version(

@@ -26,9 +26,9 @@ def unload(shell: Any) -> None:
     if magics is None:
         return
     for kind in ("line", "cell"):
-        registered = shell.magics_manager.magics[kind]
-        for name in [n for n, f in registered.items() if getattr(f, "__self__", None) is magics]:
-            del registered[name]
+        functions = shell.magics_manager.magics[kind]
+        for name in [n for n, f in functions.items() if getattr(f, "__self__", None) is magics]:
+            del functions[name]
     shell.magics_manager.registry.pop(type(magics).__name__, None)
     shell.configurables[:] = [c for c in shell.configurables if c is not magics]
     transformers = shell.input_transformers_post

@@ -28,8 +28,8 @@ def _argument(option: Option) -> Callable[..., Any]:
         how["metavar"] = option.metavar
     if option.written == "pair":
         how["nargs"] = 2
-    made: Callable[..., Any] = argument(option.spelled, **how)
-    return made
+    decorator: Callable[..., Any] = argument(option.spelled, **how)
+    return decorator
 
 
 def read(options: Options, line: Any, names: Names) -> dict[str, Any]:
@@ -54,12 +54,12 @@ def by_alias(text: str, option: str, names: Names) -> float | dict[str, float]:
     """Return 50 for '50', and a number for each aggregate for 'n=100,mean=2'."""
     if "=" not in text:
         return read_number(text, option)
-    found = [(alias, read_number(number, option)) for alias, number in _named(text)]
-    if len(dict(found)) < len(found):
+    numbers = [(alias, read_number(number, option)) for alias, number in _named(text)]
+    if len(dict(numbers)) < len(numbers):
         raise RequestError(
             f"{option} names an aggregate twice", f"Write {option} n=100,mean=2, each once."
         )
-    return dict(found)
+    return dict(numbers)
 
 
 def _named(text: str) -> list[tuple[str, str]]:
@@ -79,20 +79,26 @@ def _parts(text: str, option: str, names: Names) -> Any:
     """Return an amount, or a dict with one for each part of an explanation."""
     if "=" not in text:
         return read_amount(text, option, names)
-    found = [(part, read_amount(rho, option, names)) for part, rho in _named(text)]
-    if len(dict(found)) < len(found):
+    amounts = [(part, read_amount(rho, option, names)) for part, rho in _named(text)]
+    if len(dict(amounts)) < len(amounts):
         raise RequestError(
             f"{option} names a part twice", "Write topk=0.05,influence=0.05,rank=0.1."
         )
-    return dict(found)
+    return dict(amounts)
 
 
 def _mapping(name: str, option: str, names: Names) -> Mapping[str, Any]:
-    held = names.get(name)
-    if isinstance(held, Mapping):
-        return held
-    known = [key for key, value in names.items() if isinstance(value, Mapping) and key[:1] != "_"]
-    hint = nearest(name, known) if known else "Write limits = {'quota': {'a': 100, 'b': 50}} first."
+    variable = names.get(name)
+    if isinstance(variable, Mapping):
+        return variable
+    candidates = [
+        key for key, value in names.items() if isinstance(value, Mapping) and key[:1] != "_"
+    ]
+    hint = (
+        nearest(name, candidates)
+        if candidates
+        else "Write limits = {'quota': {'a': 100, 'b': 50}} first."
+    )
     raise RequestError(f"there is no dict named {given(name)}", hint)
 
 

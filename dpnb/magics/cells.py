@@ -60,12 +60,12 @@ def _spelled(magic: Callable[..., Any]) -> Callable[..., Any]:
     """Show errors with the magic's options instead of Python's arguments."""
 
     @wraps(magic)
-    def spelled(*given: Any, **named: Any) -> Any:
+    def spelled(*positional: Any, **keywords: Any) -> Any:
         try:
-            return magic(*given, **named)
+            return magic(*positional, **keywords)
         except DpnbError as error:
             error.what, error.hint = with_options(error.what), with_options(error.hint)
-            error.hint = _elsewhere(error.what, given[0].sessions) or error.hint
+            error.hint = _elsewhere(error.what, positional[0].sessions) or error.hint
             raise
 
     return spelled
@@ -74,7 +74,9 @@ def _spelled(magic: Callable[..., Any]) -> Callable[..., Any]:
 def _elsewhere(what: str, sessions: Mapping[str, Session]) -> str:
     """Return a hint to another open session that has the unknown table; '' if none has."""
     table = _NO_TABLE.fullmatch(what)
-    names = [name for name, one in sessions.items() if table and table[1] in one._backend.tables]
+    names = [
+        name for name, session in sessions.items() if table and table[1] in session._backend.tables
+    ]
     return f"Add --on {names[0]}." if names else ""
 
 
@@ -189,8 +191,8 @@ class Dpnb(Magics):
         self._note_spent(name, before)
         status = session.budget
         left = loss_text(status.remaining, status.privacy, status.delta, left=True)
-        said = f"{'Opened' if new else 'Using'} {name}{' with a new ledger' if started else ''}"
-        text = f"{said}: {left} left."
+        opening = f"{'Opened' if new else 'Using'} {name}{' with a new ledger' if started else ''}"
+        text = f"{opening}: {left} left."
         whom = protection(session._backend.tables)
         if new and whom:
             text += f" {whom}"
@@ -208,10 +210,10 @@ class Dpnb(Magics):
 
     def _note_spent(self, name: str, before: Session | None) -> None:
         """Note what was spent in a session that a new one of the same name replaces."""
-        known = self.spent.setdefault(name, {})
+        amounts = self.spent.setdefault(name, {})
         if before is not None and before.budget.spent != NONE:
-            old = before.budget
-            known[before.ledger] = loss_text(old.spent, old.privacy, old.delta)
+            status = before.budget
+            amounts[before.ledger] = loss_text(status.spent, status.privacy, status.delta)
 
     @_spelled
     @no_var_expand
@@ -242,18 +244,18 @@ class Dpnb(Magics):
         """
         options = read_options(self.dprehearse, line)
         real = self._session(options.on)
-        own = options.on or name_of(real, self.sessions, self._namespace)
-        name = f"{own}-rehearsal" if options.name is None else _identifier(options.name)
-        if name == own:
+        real_name = options.on or name_of(real, self.sessions, self._namespace)
+        name = f"{real_name}-rehearsal" if options.name is None else _identifier(options.name)
+        if name == real_name:
             raise RequestError(f"{name!r} is the name of the real session", "Choose another name.")
         rows, seed = read_whole(options.rows, "--rows"), read_whole(options.seed, "--seed")
-        made = real.rehearse(rows, seed)
+        rehearsal = real.rehearse(rows, seed)
         if options.name is not None:
-            self.shell.user_ns[name] = made
+            self.shell.user_ns[name] = rehearsal
         # put the new session first: cells without --on use the last one, as before
-        others = {key: one for key, one in self.sessions.items() if key != name}
-        self.sessions = {name: made, **(others or {own: real})}
-        status = made.budget
+        others = {key: session for key, session in self.sessions.items() if key != name}
+        self.sessions = {name: rehearsal, **(others or {real_name: real})}
+        status = rehearsal.budget
         left = loss_text(status.remaining, status.privacy, status.delta, left=True)
         print(  # noqa: T201
             f"{STAMPS[status.stamp]} Opened {name} with generated data: {rows:,} rows in each table, {left} to spend. "
@@ -326,10 +328,10 @@ class Dpnb(Magics):
         line, statement = split_statement(line, cell)
         options = read_options(self.dpinfer, line)
         name = _variable(name, options)
-        given = read(INFERENCE, options, self._namespace)
+        settings = read(INFERENCE, options, self._namespace)
         session = self._session(options.on)
-        found = session.infer(statement, params=self._namespace, **given)
-        return self._told(found, name, options, cell)
+        inference = session.infer(statement, params=self._namespace, **settings)
+        return self._told(inference, name, options, cell)
 
     @_spelled
     @no_var_expand
@@ -361,22 +363,22 @@ class Dpnb(Magics):
         options = read_options(self.dpexplain, line)
         name = _variable(name, options)
         names = self._namespace
-        given = read(EXPLANATION, options, names)
-        question = read_question(options.answer, cell, options, names, given["mode"])
+        settings = read(EXPLANATION, options, names)
+        question = read_question(options.answer, cell, options, names, settings["mode"])
         session = self._origin(question, options.on)
         if options.dry_run:
-            return session.price(question, **given)
+            return session.price(question, **settings)
         if not question.valid and not options.anyway:
             print(f"Nothing was spent. {hint(question)}")  # noqa: T201
             return question
         if not (options.yes and options.anyway):
-            price = session.price(question, **given)
+            price = session.price(question, **settings)
             # check before the user is asked; explain(anyway=True) does not check again
             if not options.anyway:
                 price.check_default()
             if not options.yes:
                 confirm(price, self.ask_above)
-        ask = partial(session.explain, question, anyway=True, **given)
+        ask = partial(session.explain, question, anyway=True, **settings)
         return self._spend(ask, name, options, cell)
 
     @_spelled
@@ -405,12 +407,12 @@ class Dpnb(Magics):
         options = read_options(self.dpdecide, line)
         name = _variable(name, options)
         session, params = self._session(options.on), self._namespace
-        given = read(DECISION, options, params)
+        settings = read(DECISION, options, params)
         if options.dry_run:
-            return session.price(statement, params=params, **given)
+            return session.price(statement, params=params, **settings)
         if not options.yes:
-            confirm(session.price(statement, params=params, **given), self.ask_above)
-        ask = partial(session.decide, statement, params=params, **given)
+            confirm(session.price(statement, params=params, **settings), self.ask_above)
+        ask = partial(session.decide, statement, params=params, **settings)
         return self._spend(ask, name, options, cell)
 
     @_spelled
@@ -477,31 +479,34 @@ class Dpnb(Magics):
         """Run a request with progress, bind its result, and return what the cell shows."""
         return self._told(_waited(ask), name, options, cell)
 
-    def _told(self, found: Any, name: str | None, options: Any, cell: str | None) -> Any:
+    def _told(self, result: Any, name: str | None, options: Any, cell: str | None) -> Any:
         """Bind a result, and return what the cell shows."""
         if name is not None:
-            self.shell.user_ns[name] = found
+            self.shell.user_ns[name] = result
         if options.quiet:
             return None
         mode = "widget" if options.widget else "static" if options.static else self.display
-        return found if cell is None else self._show(found, mode)
+        return result if cell is None else self._show(result, mode)
 
     def _origin(self, question: Any, name: str | None) -> Session:
         """Return the named session, or else the one that a question came from."""
         if name is None:
-            held = [*self.sessions.values(), *self._namespace.values()]
-            found = {
-                id(one): one
-                for one in held
-                if isinstance(one, Session) and one.ledger == question.ledger
+            candidates = [*self.sessions.values(), *self._namespace.values()]
+            matches = {
+                id(session): session
+                for session in candidates
+                if isinstance(session, Session) and session.ledger == question.ledger
             }
-            if len(found) > 1 and len({one.budget.analyst for one in found.values()}) > 1:
+            if (
+                len(matches) > 1
+                and len({session.budget.analyst for session in matches.values()}) > 1
+            ):
                 raise RequestError(
                     "several analysts have sessions on the ledger of this answer",
                     "Name the session that pays: --on NAME.",
                 )
-            if found:
-                return next(iter(found.values()))
+            if matches:
+                return next(iter(matches.values()))
         return self._session(name)
 
     def _show(self, answer: Any, mode: str) -> Any:
@@ -514,9 +519,9 @@ class Dpnb(Magics):
         from dpnb.display.widgets import display_result, is_live
 
         if isinstance(answer, list):
-            for one in answer[:-1]:
-                if (shown := self._show(one, mode)) is not None:
-                    display(shown)
+            for single in answer[:-1]:
+                if (output := self._show(single, mode)) is not None:
+                    display(output)
             return self._show(answer[-1], mode)
         if not is_live(mode):
             return answer
@@ -547,17 +552,17 @@ class Dpnb(Magics):
         options = read_options(self.dpdiscover, line)
         name = _variable(name, options)
         session, names = self._session(options.on), self._namespace
-        given = read(DISCOVERY, options, names)
+        settings = read(DISCOVERY, options, names)
         column = options.column.strip("'\"")
-        price = session.price_discovery(column, **given)
+        price = session.price_discovery(column, **settings)
         if options.dry_run:
             return price
         if not options.yes:
             confirm(price, self.ask_above)
-        found = _waited(partial(session.discover, column, **given))
+        discovery = _waited(partial(session.discover, column, **settings))
         if name is not None:
-            self.shell.user_ns[name] = found
-        return None if options.quiet else found
+            self.shell.user_ns[name] = discovery
+        return None if options.quiet else discovery
 
     @_spelled
     @no_var_expand

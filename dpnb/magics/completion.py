@@ -44,13 +44,13 @@ def candidates(
         if re.search(r"--on\s+\S*$", first):
             return list(sessions)
         if re.search(r"--thresholds\s+\S*$", first):
-            held = {k: v for k, v in (names or {}).items() if isinstance(v, Mapping)}
-            return [name for name in held if name[:1] != "_"]
+            mappings = {k: v for k, v in (names or {}).items() if isinstance(v, Mapping)}
+            return [name for name in mappings if name[:1] != "_"]
         magic = _MAGIC.match(first)
         flags = options_of(getattr(Dpnb, magic[1] if magic else "dpquery"))
         if magic and magic[1] == "dpdiscover":
-            found = (column for schema in schemas.values() for column in schema.undeclared)
-            return [*dict.fromkeys(found), *flags]
+            column_names = (column for schema in schemas.values() for column in schema.undeclared)
+            return [*dict.fromkeys(column_names), *flags]
         return flags
     if body.count("'") % 2 == 1:
         return _values(body, schemas.values())
@@ -84,9 +84,9 @@ def _values(body: str, schemas: Iterable[Schema]) -> list[str]:
         if isinstance(kind, Category)
     }
     outside = re.sub(r"'[^']*'", " ", body[: body.rfind("'")])
-    named = [word for word in re.findall(r"\w+", outside) if word in kinds]
-    chosen = [kinds[named[-1]]] if named else list(kinds.values())
-    return list(dict.fromkeys(value for kind in chosen for value in kind.values))
+    column_names = [word for word in re.findall(r"\w+", outside) if word in kinds]
+    categories = [kinds[column_names[-1]]] if column_names else list(kinds.values())
+    return list(dict.fromkeys(value for kind in categories for value in kind.values))
 
 
 def completer(magics: Any) -> Callable[..., Any]:
@@ -101,14 +101,14 @@ def completer(magics: Any) -> Callable[..., Any]:
         if not _MAGIC.match(before):
             return {"completions": []}
         quoted = before.rpartition("\n")[2].count("'") % 2 == 1
-        typed = before[before.rfind("'") + 1 :] if quoted else context.token
-        offset = len(typed) - len(context.token)
-        found = [
+        prefix = before[before.rfind("'") + 1 :] if quoted else context.token
+        offset = len(prefix) - len(context.token)
+        completions = [
             SimpleCompletion(word[offset:], type="dpnb")
             for word in candidates(before, dict(magics.sessions), magics.shell.user_ns)
-            if word.casefold().startswith(typed.casefold())
+            if word.casefold().startswith(prefix.casefold())
         ]
-        return {"completions": found, "suppress": bool(found)}
+        return {"completions": completions, "suppress": bool(completions)}
 
     matcher: Callable[..., Any] = dpnb_matcher
     matcher.dpnb = magics  # type: ignore[attr-defined]

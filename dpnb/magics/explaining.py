@@ -18,16 +18,16 @@ def read_question(
 
     ``name`` may also name a question; the body must then be empty.
     """
-    held = names.get(name)
+    subject = names.get(name)
     body = (body or "").strip()
-    if isinstance(held, Question):
+    if isinstance(subject, Question):
         if body or options.of is not None or options.planned:
             raise RequestError(
                 f"{name!r} is already a question",
                 "Leave out the body, --of and --planned, or name an answer.",
             )
-        return held
-    if not isinstance(held, Answer):
+        return subject
+    if not isinstance(subject, Answer):
         answers = [
             key for key, value in names.items() if isinstance(value, Answer) and key[:1] != "_"
         ]
@@ -39,7 +39,7 @@ def read_question(
         raise RequestError(f"there is no answer named {given(name)}", hint)
     if not body:
         raise RequestError("there is no question", "Write 'a' > 'b' below, with groups as shown.")
-    return held.compare(read(body), aggregate=options.of, planned=options.planned, mode=mode)
+    return subject.compare(read(body), aggregate=options.of, planned=options.planned, mode=mode)
 
 
 def hint(question: Question) -> str:

@@ -54,10 +54,10 @@ def read_options(magic: Callable[..., Any], line: str) -> Any:
         problem = str(error).strip()
     except ValueError:
         problem = "a quote is not closed"
-    assigned = _ASSIGNED.fullmatch(problem)
-    if assigned and f"--{assigned[1]}" in options_of(magic):
+    assignment = _ASSIGNED.fullmatch(problem)
+    if assignment and f"--{assignment[1]}" in options_of(magic):
         raise RequestError(
-            f"%{name}: options begin with two hyphens", f"Write --{assigned[1]} {assigned[2]}."
+            f"%{name}: options begin with two hyphens", f"Write --{assignment[1]} {assignment[2]}."
         )
     raise RequestError(
         f"%{name}: {problem}", _meant(magic, problem) or f"See %{name}? for its options."
@@ -79,40 +79,40 @@ def options_of(magic: Any) -> list[str]:
 
 def _meant(magic: Any, problem: str) -> str | None:
     """Return a hint for a mistyped option or a missing argument; None if nothing is clear."""
-    needed = _NEEDED.fullmatch(problem)
-    if needed:
-        return _HOW.get(needed[1])
-    found = _UNKNOWN.fullmatch(problem)
-    known = options_of(magic)
-    if found and found[1] in ("--rho", "--epsilon") and "--most" in known:
+    missing_match = _NEEDED.fullmatch(problem)
+    if missing_match:
+        return _HOW.get(missing_match[1])
+    unknown_match = _UNKNOWN.fullmatch(problem)
+    options = options_of(magic)
+    if unknown_match and unknown_match[1] in ("--rho", "--epsilon") and "--most" in options:
         return MOST
-    close = closest(found[1], known, alike=0.7) if found else ""
+    close = closest(unknown_match[1], options, alike=0.7) if unknown_match else ""
     return f"Did you mean {close}?" if close else None
 
 
 def split_binding(line: str) -> tuple[str | None, str]:
     """Split ``name << rest`` into the name and the rest."""
-    found = _BINDING.fullmatch(line)
-    return (found.group(1), found.group(2)) if found else (None, line)
+    match = _BINDING.fullmatch(line)
+    return (match.group(1), match.group(2)) if match else (None, line)
 
 
 def split_statement(line: str, cell: str | None) -> tuple[str, str]:
     """Split a magic into options and statement; a line magic's statement starts at SELECT."""
     if cell is not None:
         return line, cell
-    found = _SELECT.search(line)
-    return (line[: found.start()], line[found.start() :]) if found else (line, "")
+    match = _SELECT.search(line)
+    return (line[: match.start()], line[match.start() :]) if match else (line, "")
 
 
 def split_statements(text: str) -> list[str]:
     """Return the statements of a cell, separated by ``;`` outside quotes."""
-    found, start = [], 0
+    statements, start = [], 0
     for mark in _MARK.finditer(text):
         if mark[0] == ";":
-            found.append(text[start : mark.start()])
+            statements.append(text[start : mark.start()])
             start = mark.end()
-    found.append(text[start:])
-    return [one for one in found if one.strip()] or [text]
+    statements.append(text[start:])
+    return [statement for statement in statements if statement.strip()] or [text]
 
 
 def read_number(text: str, option: str) -> float:
@@ -156,23 +156,25 @@ def find_session(
     if name is None:
         if opened:
             return list(opened.values())[-1]
-        held = {id(v): v for k, v in namespace.items() if isinstance(v, Session) and k[:1] != "_"}
-        if len(held) == 1:
-            return next(iter(held.values()))
+        sessions = {
+            id(v): v for k, v in namespace.items() if isinstance(v, Session) and k[:1] != "_"
+        }
+        if len(sessions) == 1:
+            return next(iter(sessions.values()))
         raise RequestError("no session is open", "Run %dpopen adult --epsilon 3 --delta 1e-6.")
-    found = opened.get(name, namespace.get(name))
-    if isinstance(found, Curator):
-        return found.session()
-    if not isinstance(found, Session):
+    candidate = opened.get(name, namespace.get(name))
+    if isinstance(candidate, Curator):
+        return candidate.session()
+    if not isinstance(candidate, Session):
         hint = nearest(name, list(opened)) if opened else "Open it with %dpopen."
         raise RequestError(f"there is no session {given(name)}", hint)
-    return found
+    return candidate
 
 
 def name_of(session: Session, opened: Mapping[str, Session], namespace: Mapping[str, Any]) -> str:
     """Return the name under which a session was opened, or else its variable."""
-    known = [*opened.items(), *((k, v) for k, v in namespace.items() if k[:1] != "_")]
-    return next((name for name, found in known if found is session), "session")
+    candidates = [*opened.items(), *((k, v) for k, v in namespace.items() if k[:1] != "_")]
+    return next((name for name, candidate in candidates if candidate is session), "session")
 
 
 def open_session(
@@ -181,31 +183,31 @@ def open_session(
     """Open the source of ``%dpopen``; return its name, the session, and whether it is new."""
     if "://" in source:
         return open_service(source, options)
-    held = namespace.get(source)
-    if isinstance(held, Session):
-        return source, held, False
-    if isinstance(held, Curator):
-        several = held._runner.store.provenance.policy is not None
-        return source, held.session(options.name if several else None), False
+    variable = namespace.get(source)
+    if isinstance(variable, Session):
+        return source, variable, False
+    if isinstance(variable, Curator):
+        several = variable._runner.store.provenance.policy is not None
+        return source, variable.session(options.name if several else None), False
     toml = None
     if source.lower().endswith(".toml"):
         table, toml = Table.load(source), read_toml(source)
-    elif isinstance(held, Table):
-        table = held
+    elif isinstance(variable, Table):
+        table = variable
     elif source == "adult":
         from dpnb.datasets import adult
 
         table = adult()
     elif source.lower().endswith((".csv", ".parquet")):
-        made = Path(source).with_suffix(".toml").name
+        filename = Path(source).with_suffix(".toml").name
         raise RequestError(
             f"{given(source)} does not say what is public",
-            f"Draft a file that does: import dpnb, pathlib; pathlib.Path({made!r}).write_text(dpnb.draft_schema({source!r})). "
-            f"Replace what it guesses by public knowledge, and open {made}.",
+            f"Draft a file that does: import dpnb, pathlib; pathlib.Path({filename!r}).write_text(dpnb.draft_schema({source!r})). "
+            f"Replace what it guesses by public knowledge, and open {filename}.",
         )
-    elif hasattr(held, "columns"):
+    elif hasattr(variable, "columns"):
         raise RequestError(
-            f"{source} is a {type(held).__name__}, which does not say what is public",
+            f"{source} is a {type(variable).__name__}, which does not say what is public",
             f"Declare it: table = dpnb.Table('people', {source}, schema), and open table.",
         )
     else:
@@ -254,17 +256,17 @@ def open_table(
         policy=policy,
         views=declared.get("views", ()),
     )
-    known = curator._runner.store.provenance
+    accounts = curator._runner.store.provenance
     try:
-        if known.policy is not None:
-            _check_analyst(options.name, list(known.analysts))
-        session = curator.session(None if known.policy is None else options.name)
+        if accounts.policy is not None:
+            _check_analyst(options.name, list(accounts.analysts))
+        session = curator.session(None if accounts.policy is None else options.name)
     except RequestError:
         curator.close()
         raise
     # nobody else has the curator, so closing the session closes it
     session._backend = replace(cast("LocalBackend", session._backend), owned=True)
-    return table.name if known.policy is None else options.name, session
+    return table.name if accounts.policy is None else options.name, session
 
 
 def is_new(ledger: str | None) -> bool:

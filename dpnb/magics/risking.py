@@ -19,9 +19,9 @@ def find_curator(
     name: str | None, opened: Mapping[str, Session], namespace: Mapping[str, Any]
 ) -> Curator:
     """Return the curator that ``--on`` names, or the curator of a session of the data's owner."""
-    held = None if name is None or name in opened else namespace.get(name)
-    if isinstance(held, Curator):
-        return held
+    candidate = None if name is None or name in opened else namespace.get(name)
+    if isinstance(candidate, Curator):
+        return candidate
     session = find_session(name, opened, namespace)
     curator = owner_of(session)
     if curator is None:
@@ -35,9 +35,9 @@ def _hint(session: Session, namespace: Mapping[str, Any]) -> str:
     """Return what the owner can do if the session is not the owner's."""
     if not isinstance(session._backend, LocalBackend):
         return "Open the table in this notebook: %dpopen people.toml."
-    known = [k for k, v in namespace.items() if isinstance(v, Curator) and k[:1] != "_"]
-    if known:
-        return f"As the owner, add --on {known[0]}."
+    curators = [k for k, v in namespace.items() if isinstance(v, Curator) and k[:1] != "_"]
+    if curators:
+        return f"As the owner, add --on {curators[0]}."
     return "As the owner, make curator = dpnb.Curator(table, ledger='people.ledger'), and add --on curator."
 
 

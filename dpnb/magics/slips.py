@@ -28,19 +28,19 @@ def slips(magics: Any) -> Callable[[list[str]], list[str]]:
 
     def refuse_slips(lines: list[str]) -> list[str]:
         for line in lines:
-            found = _CALL.fullmatch(line)
-            if found is not None:
-                _check(magics, *found.groups())
+            match = _CALL.fullmatch(line)
+            if match is not None:
+                _check(magics, *match.groups())
         return lines
 
     refuse_slips.dpnb = magics  # type: ignore[attr-defined]
     return refuse_slips
 
 
-def _check(magics: Any, kind: str, name: str, given: str) -> None:
-    own = magics.magics[kind]
-    if name in own:
-        if kind == "cell" and _EMPTY.fullmatch(given):
+def _check(magics: Any, kind: str, name: str, arguments: str) -> None:
+    same_kind = magics.magics[kind]
+    if name in same_kind:
+        if kind == "cell" and _EMPTY.fullmatch(arguments):
             raise RequestError(f"the cell is empty below %%{name}", _BODIES.get(name, _STATEMENT))
         return
     if name[:1] == "%" and name[1:] in magics.magics["cell"]:
@@ -48,10 +48,10 @@ def _check(magics: Any, kind: str, name: str, given: str) -> None:
             f"%{name} is not the first line of its cell", f"Move %{name} to the first line."
         )
     if magics.shell.find_magic(name, kind) is None:
-        other = magics.magics["line" if kind == "cell" else "cell"]
-        close = closest(name, [*own, *other], alike=0.75)
+        other_kind = magics.magics["line" if kind == "cell" else "cell"]
+        close = closest(name, [*same_kind, *other_kind], alike=0.75)
         if close:
-            mark = "%%" if kind == "cell" and close in own else "%"
+            mark = "%%" if kind == "cell" and close in same_kind else "%"
             raise RequestError(
                 f"there is no magic {'%%' if kind == 'cell' else '%'}{name}",
                 f"Did you mean {mark}{close}?",

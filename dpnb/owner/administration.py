@@ -35,8 +35,8 @@ class Administration:
 
     def _registration(self, name: object, privileges: object) -> dict[str, Any]:
         started = bool(self.runner.store.accountant.charges)
-        given = self.runner.store.provenance.check_new(name, privileges, started)
-        return _entry(Analyst(str(name), given))
+        privilege_levels = self.runner.store.provenance.check_new(name, privileges, started)
+        return _entry(Analyst(str(name), privilege_levels))
 
     def register(self, analysts: Mapping[str, int | Sequence[int]]) -> None:
         """Register those analysts who are not registered yet.
@@ -53,13 +53,16 @@ class Administration:
         for name, privileges in analysts.items():
             self._register(name, privileges_of(privileges))
 
-    def _register(self, name: str, given: tuple[int, ...]) -> None:
+    def _register(self, name: str, privilege_levels: tuple[int, ...]) -> None:
         def decide() -> dict[str, Any] | None:
             # another process may have registered the analyst first
-            known = self.runner.store.provenance.analysts.get(name)
-            if known is None:
-                return self._registration(name, given)
-            if given not in (known.privileges, self.runner.store.provenance.registered[name]):
+            analyst = self.runner.store.provenance.analysts.get(name)
+            if analyst is None:
+                return self._registration(name, privilege_levels)
+            if privilege_levels not in (
+                analyst.privileges,
+                self.runner.store.provenance.registered[name],
+            ):
                 raise RequestError(
                     f"{name!r} has other privileges in the ledger",
                     "Pass those. curator.set_privilege changes them.",
@@ -73,12 +76,12 @@ class Administration:
         """Disable an analyst, or enable one again; the account keeps its charges."""
 
         def decide() -> dict[str, Any] | None:
-            found = self._analyst(name)
-            if found.active == active:
+            analyst = self._analyst(name)
+            if analyst.active == active:
                 return None
-            made = replace(found, active=active)
-            self.runner.store.provenance.check_reserve(made)
-            return _entry(made)
+            changed_analyst = replace(analyst, active=active)
+            self.runner.store.provenance.check_reserve(changed_analyst)
+            return _entry(changed_analyst)
 
         self.runner.store.write(decide)
 
@@ -86,10 +89,10 @@ class Administration:
         """Replace an analyst's first privilege; see ``Curator.set_privilege``."""
 
         def decide() -> dict[str, Any] | None:
-            table, known = self.runner.store.provenance, self._analyst(name)
+            table, analyst = self.runner.store.provenance, self._analyst(name)
             started = bool(self.runner.store.accountant.charges)
-            made = table.with_privilege(name, privilege, started)
-            return None if made == known else _entry(made)
+            changed_analyst = table.with_privilege(name, privilege, started)
+            return None if changed_analyst == analyst else _entry(changed_analyst)
 
         self.runner.store.write(decide)
 
@@ -100,10 +103,14 @@ class Administration:
 
         def decide() -> dict[str, Any] | None:
             table = self.runner.store.provenance
-            known = table.shared()
-            made = known.changed(expansion=expansion)
-            table.check_reserve(policy=made)
-            return None if made == known else {"kind": "policy", "expansion": str(made.expansion)}
+            old_policy = table.shared()
+            new_policy = old_policy.changed(expansion=expansion)
+            table.check_reserve(policy=new_policy)
+            return (
+                None
+                if new_policy == old_policy
+                else {"kind": "policy", "expansion": str(new_policy.expansion)}
+            )
 
         self.runner.store.write(decide)
 
@@ -112,15 +119,19 @@ class Administration:
 
         def decide() -> dict[str, Any] | None:
             table = self.runner.store.provenance
-            known = table.shared()
-            made = known.changed(reserve=reserve)
-            if made.reserve < known.reserve:
+            old_policy = table.shared()
+            new_policy = old_policy.changed(reserve=reserve)
+            if new_policy.reserve < old_policy.reserve:
                 raise RequestError(
                     "the reserve was promised to the analysts and cannot be lowered",
-                    f"It is {amount_text(known.reserve)}. Give a larger one.",
+                    f"It is {amount_text(old_policy.reserve)}. Give a larger one.",
                 )
-            table.check_reserve(policy=made)
-            return None if made == known else {"kind": "policy", "reserve": str(made.reserve)}
+            table.check_reserve(policy=new_policy)
+            return (
+                None
+                if new_policy == old_policy
+                else {"kind": "policy", "reserve": str(new_policy.reserve)}
+            )
 
         self.runner.store.write(decide)
 
@@ -154,8 +165,12 @@ class Administration:
             raise RequestError(
                 "a limit needs exactly one of rho and epsilon", "Give rho=0.1, or epsilon=1."
             )
-        given = scalar(rho if epsilon is None else epsilon)
-        if isinstance(given, (int, float, Fraction)) and not isinstance(given, bool) and given == 0:
+        number = scalar(rho if epsilon is None else epsilon)
+        if (
+            isinstance(number, (int, float, Fraction))
+            and not isinstance(number, bool)
+            and number == 0
+        ):
             return PrivacyLoss.none()
         if rho is not None:
             refuse_rho(budget.privacy)
@@ -201,27 +216,28 @@ class Administration:
     ) -> None:
         """Set one limit for all releases that read some columns; see ``Curator.limit``."""
         loss = self._level(rho, epsilon)
-        chosen = _table(table, self.runner.own)
-        schema = self.runner.own[chosen].schema
-        known = [*schema, *schema.undeclared]
-        listed = [columns] if isinstance(columns, str) else columns
-        if not isinstance(listed, (list, tuple)) or not listed:
+        table_name = _table(table, self.runner.own)
+        schema = self.runner.own[table_name].schema
+        known_columns = [*schema, *schema.undeclared]
+        names = [columns] if isinstance(columns, str) else columns
+        if not isinstance(names, (list, tuple)) or not names:
             raise RequestError(
                 "column must be a name or a list of names",
                 "Write column='age', or a list of names.",
             )
-        for name in listed:
-            if name not in known:
+        for name in names:
+            if name not in known_columns:
                 raise RequestError(
-                    f"{given(chosen)} has no column {given(name)}", nearest(str(name), known)
+                    f"{given(table_name)} has no column {given(name)}",
+                    nearest(str(name), known_columns),
                 )
-        named = sorted([chosen, str(name)] for name in set(listed))
+        pairs = sorted([table_name, str(name)] for name in set(names))
 
         def decide() -> dict[str, Any]:
             if analyst is not None:
                 self._analyst(analyst)
             return {
-                "kind": "limit", "scope": "columns", "name": analyst, "columns": named,
+                "kind": "limit", "scope": "columns", "name": analyst, "columns": pairs,
                 "limit": loss.to_dict(),
             }  # fmt: skip
 
@@ -280,12 +296,12 @@ class Administration:
         strategy: Strategy | None,
     ) -> Histogram:
         """Declare a view, whose bins are counted later; see ``Curator.add_view``."""
-        chosen = _table(table, self.runner.own)
-        version = self.runner.store.version(chosen)
-        made = histogram(
-            chosen, version, self.runner.own[chosen].schema, columns, bins, name, strategy
+        table_name = _table(table, self.runner.own)
+        version = self.runner.store.version(table_name)
+        view = histogram(
+            table_name, version, self.runner.own[table_name].schema, columns, bins, name, strategy
         )  # fmt: skip
-        content = {**declaration(chosen, columns, bins, strategy), "norm": made.norm}
+        content = {**declaration(table_name, columns, bins, strategy), "norm": view.norm}
 
         def decide() -> dict[str, Any] | None:
             provenance, state = self.runner.store.provenance, self.runner.store.accountant
@@ -294,26 +310,26 @@ class Administration:
                     "declared views need Gaussian noise, and this ledger's budget has no delta",
                     "Start a new ledger with Budget(epsilon=3, delta=1e-6).",
                 )
-            known = provenance.views.get(made.name)
-            if known == content:
+            definition = provenance.views.get(view.name)
+            if definition == content:
                 return None
-            for other in self.runner.declared.of(chosen, self.runner.store):
-                if other.id == made.id:
+            for other in self.runner.declared.of(table_name, self.runner.store):
+                if other.id == view.id:
                     raise RequestError(
                         f"this view already exists under the name {other.name!r}",
                         "Use that one, or take other columns or bins.",
                     )
-            if known is not None:
-                raise RequestError(f"there is already a view {made.name!r}", "Give another name.")
+            if definition is not None:
+                raise RequestError(f"there is already a view {view.name!r}", "Give another name.")
             if provenance.static and state.charges:
                 raise RequestError(
                     "the policy gives each view its own limit, so views must be declared before the first charge",
                     "Use Policy(views='water-filling') to add views later.",
                 )
-            return {"kind": "view", "name": made.name, "definition": content}
+            return {"kind": "view", "name": view.name, "definition": content}
 
         self.runner.store.write(decide)
-        return read_view(made.name, content, version, self.runner.own[chosen].schema)
+        return read_view(view.name, content, version, self.runner.own[table_name].schema)
 
     def add_views(self, views: Sequence[Mapping[str, Any]]) -> None:
         """Declare several views, as returned by :func:`read_views`, and count all bins at once."""
@@ -321,9 +337,9 @@ class Administration:
             self.add_view(**view)
         self.runner.declared.build(
             [
-                made
+                declared_view
                 for table in self.runner.own
-                for made in self.runner.declared.of(table, self.runner.store)
+                for declared_view in self.runner.declared.of(table, self.runner.store)
             ]
         )
 
@@ -355,17 +371,17 @@ def read_views(views: object, tables: Mapping[str, Table]) -> list[dict[str, Any
             raise RequestError(
                 f"views cannot be {given(views)}", f"Write {EACH!r}, or a list of views."
             )
-        listed: list[Any] = [
+        declarations: list[Any] = [
             {"columns": [column], "table": table.name, "name": _name(tables, table, column)}
             for table in tables.values()
             for column in table.schema
             if _fits(table, column)
         ]
     elif isinstance(views, (list, tuple)):
-        listed = list(views)
+        declarations = list(views)
     else:
         raise RequestError("views must be a list", f"Write {EACH!r}, or a list of views.")
-    return [_read_view(view, tables) for view in listed]
+    return [_read_view(view, tables) for view in declarations]
 
 
 def _read_view(view: Any, tables: Mapping[str, Table]) -> dict[str, Any]:
@@ -376,10 +392,12 @@ def _read_view(view: Any, tables: Mapping[str, Table]) -> dict[str, Any]:
             "a view needs columns, and may have table, bins and name",
             "Write {'columns': ['age'], 'bins': {'age': [17, 30, 90]}}.",
         )
-    made = {"table": None, "bins": None, "name": None, "strategy": None, **view}
-    table = _table(made["table"], tables)
-    histogram(table, 1, tables[table].schema, made["columns"], made["bins"], made["name"])
-    return made
+    arguments = {"table": None, "bins": None, "name": None, "strategy": None, **view}
+    table = _table(arguments["table"], tables)
+    histogram(
+        table, 1, tables[table].schema, arguments["columns"], arguments["bins"], arguments["name"]
+    )
+    return arguments
 
 
 def _table(table: object, tables: Mapping[str, Table]) -> str:

@@ -103,8 +103,8 @@ def read_claim(
             "the name of a claim must be a text of at most 100 characters",
             "Leave it out, or shorten it.",
         )
-    made = name or f"{' '.join(sql.split())} {operator} {limit:g}"
-    return Claim(str(made), sql.strip(), query, operator, limit, chance)
+    claim_name = name or f"{' '.join(sql.split())} {operator} {limit:g}"
+    return Claim(str(claim_name), sql.strip(), query, operator, limit, chance)
 
 
 def check_room(claim: Claim) -> None:
@@ -138,13 +138,13 @@ def guard(
     for table, schema in schemas.items():
         known = cache.known(store, [analyst], table)
         privacy = store.accountant.privacy
-        bought = [planned(view, levels[name], privacy) for name, view in views.items()]
-        about = [
+        purchases = [planned(view, levels[name], privacy) for name, view in views.items()]
+        table_claims = [
             Claim.from_entry(entry, schema)
             for entry in store.provenance.claims.values()
             if entry["query"]["table"] == table
         ]
-        check(about, known.held, bought, known.version)
+        check(table_claims, known.held, purchases, known.version)
 
 
 def guard_response(store: Store, table: str) -> None:
@@ -157,8 +157,8 @@ def guard_response(store: Store, table: str) -> None:
     ------
     RequestError
     """
-    about = [entry["query"]["table"] for entry in store.provenance.claims.values()]
-    if not {table, *table.split("*")}.isdisjoint(about):
+    claim_tables = [entry["query"]["table"] for entry in store.provenance.claims.values()]
+    if not {table, *table.split("*")}.isdisjoint(claim_tables):
         raise RequestError(
             "randomised response is not available: the owner protects a claim about this table",
             "Decide with mode='certified'. Nothing was charged.",
@@ -188,7 +188,9 @@ def check(
             )
 
 
-def _settles(claim: Claim, held: Sequence[Held], bought: Sequence[Held], version: int) -> bool:
+def _settles(
+    claim: Claim, releases: Sequence[Held], purchases: Sequence[Held], version: int
+) -> bool:
     from dpnb.answers.evidence import Evidence
     from dpnb.answers.infer import centre, parts_of
 
@@ -206,15 +208,18 @@ def _settles(claim: Claim, held: Sequence[Held], bought: Sequence[Held], version
         for factor, weighted in zip(weights, part.parts, strict=True)
         for view, weight in weighted
     ]
-    before = Evidence(held, part.views)
+    before = Evidence(releases, part.views)
     rows = before.combined(parts)
     if not all(before.told(rows)):
         return False
-    names = {one.name for one in bought}
-    rest = [one for one in held if one.name not in names]
-    after = Evidence([*rest, *bought], part.views)
-    known, then = before.history.joint(rows), after.history.joint(after.combined(parts))
-    if then.distribution(0).sd >= known.distribution(0).sd * (1 - 1e-9):
+    names = {release.name for release in purchases}
+    rest = [release for release in releases if release.name not in names]
+    after = Evidence([*rest, *purchases], part.views)
+    joint_before, joint_after = (
+        before.history.joint(rows),
+        after.history.joint(after.combined(parts)),
+    )
+    if joint_after.distribution(0).sd >= joint_before.distribution(0).sd * (1 - 1e-9):
         return False
-    above = then.distribution(0).cdf(float(known.estimates[0]) - number)
-    return (above if claim.operator == ">" else 1 - above) > claim.probability
+    chance_above = joint_after.distribution(0).cdf(float(joint_before.estimates[0]) - number)
+    return (chance_above if claim.operator == ">" else 1 - chance_above) > claim.probability

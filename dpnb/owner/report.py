@@ -147,9 +147,9 @@ class Provenance(Result):
         RequestError
             For an unknown analyst.
         """
-        known = {row.analyst for row in self.rows}
+        names = {row.analyst for row in self.rows}
         for name in analysts:
-            if not isinstance(name, str) or name not in known:
+            if not isinstance(name, str) or name not in names:
                 raise RequestError(f"there is no analyst {given(name)}", "See rows.")
         return self.together([row.name for row in self.rows if row.analyst in analysts])
 
@@ -162,14 +162,14 @@ class Provenance(Result):
         """
         if self.delta is None or self.spent == NONE:
             return {}
-        found = epsilons(self.spent, self.delta, self.privacy)
-        charges = {(one.table.epsilon, one.table.delta) for one in self.timeline}
+        rule_epsilons = epsilons(self.spent, self.delta, self.privacy)
+        charges = {(spending.table.epsilon, spending.table.delta) for spending in self.timeline}
         if self.privacy is BASIC and len(charges) == 1:
             ((epsilon, delta),) = charges
             pairs = kov(len(self.timeline), float(epsilon or 0), float(delta))
-            fitting = [total for total, failing in pairs if failing <= self.delta]
-            found |= {"kov": min(fitting)} if fitting and epsilon else {}
-        return found
+            totals = [total for total, failing in pairs if failing <= self.delta]
+            rule_epsilons |= {"kov": min(totals)} if totals and epsilon else {}
+        return rule_epsilons
 
     @property
     def ndcfg(self) -> float | None:
@@ -222,14 +222,14 @@ class Provenance(Result):
             return pd.DataFrame(
                 [
                     (
-                        one.time,
-                        one.row,
-                        one.verb,
-                        one.asked,
-                        float(one.cost.level(privacy)),
-                        one.limit,
+                        record.time,
+                        record.row,
+                        record.verb,
+                        record.asked,
+                        float(record.cost.level(privacy)),
+                        record.limit,
                     )
-                    for one in self.refusals
+                    for record in self.refusals
                 ],
                 columns=["time", "analyst", "verb", "asked", f"{name}_cost", "limit"],
             )
@@ -237,12 +237,12 @@ class Provenance(Result):
             return pd.DataFrame(
                 [
                     (
-                        one.time,
-                        one.kind,
-                        None if one.amount is None else float(one.amount.level(privacy)),
-                        one.text,
+                        record.time,
+                        record.kind,
+                        None if record.amount is None else float(record.amount.level(privacy)),
+                        record.text,
                     )
-                    for one in self.rules
+                    for record in self.rules
                 ],
                 columns=["time", "kind", name, "rule"],
             )
@@ -250,8 +250,8 @@ class Provenance(Result):
             columns = {column.id: column for column in self.columns}
             return pd.DataFrame(
                 [
-                    (row, columns[place].name, columns[place].kind, float(known.level(privacy)))
-                    for (row, place), known in self.cells.items()
+                    (row, columns[place].name, columns[place].kind, float(cell_loss.level(privacy)))
+                    for (row, place), cell_loss in self.cells.items()
                 ],
                 columns=["analyst", "column", "kind", f"{name}_known"],
             )
@@ -287,8 +287,8 @@ class Provenance(Result):
                          "delta", "mechanism", "rules")
         }  # fmt: skip
         data["cells"] = [
-            {"row": row, "column": column, "known": known.to_dict()}
-            for (row, column), known in self.cells.items()
+            {"row": row, "column": column, "known": cell_loss.to_dict()}
+            for (row, column), cell_loss in self.cells.items()
         ]
         return data
 
@@ -330,9 +330,9 @@ def report(
     state, table, now = store.accountant, store.provenance, store.now()
     charges = sorted(state.charges.values(), key=lambda charge: charge.sequence)
     labels: dict[str, tuple[str, Literal["declared", "statement", "release"]]] = {}
-    answered: dict[str, int] = {}
+    answer_counts: dict[str, int] = {}
     for charge in charges:
-        answered[charge.analyst] = answered.get(charge.analyst, 0) + 1
+        answer_counts[charge.analyst] = answer_counts.get(charge.analyst, 0) + 1
         for view in charge.levels:
             if view in names:
                 labels[view] = names[view], "declared"
@@ -348,7 +348,7 @@ def report(
             row, person(row), privilege,
             table.analysts[person(row)].active if row in table.rows else True,
             table.limit(row), table.spent(row), state.known.get(row, NONE),
-            table.remaining(row, now), answered.get(row, 0),
+            table.remaining(row, now), answer_counts.get(row, 0),
         )
         for row, privilege in privileges.items()
     )  # fmt: skip
@@ -360,9 +360,13 @@ def report(
         )
         for name, (label, kind) in labels.items()
     )  # fmt: skip
-    timeline = tuple(Spending(one.time, one.analyst, one.row, one.spent) for one in charges)
-    kept = [one for of_row in table.refusals.values() for one in of_row.values()]
-    refusals = tuple(sorted(kept, key=lambda one: one.time))
+    timeline = tuple(
+        Spending(record.time, record.analyst, record.row, record.spent) for record in charges
+    )
+    records = [
+        record for row_refusals in table.refusals.values() for record in row_refusals.values()
+    ]
+    refusals = tuple(sorted(records, key=lambda record: record.time))
     delta = state.budget.noise_delta
     return Provenance(
         rows, columns, {**state.synopses.cells, **state.once}, timeline, state.cap, state.spent,
@@ -374,9 +378,9 @@ def report(
 def _together(state: Accountant) -> Callable[[Collection[str]], PrivacyLoss]:
     """Return a function for the joint loss of accounts as of now; it keeps no vectors."""
     synopses = state.synopses
-    kept = {
-        key: {level: replace(local, vector=()) for level, local in made.items()}
-        for key, made in synopses.locals.items()
+    local_versions = {
+        key: {level: replace(local, vector=()) for level, local in versions.items()}
+        for key, versions in synopses.locals.items()
     }
-    levels = replace(synopses.sketch(), paths={}, locals=kept)
+    levels = replace(synopses.sketch(), paths={}, locals=local_versions)
     return partial(loss, levels, state.mechanism, dict(state.once))

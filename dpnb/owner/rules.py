@@ -34,45 +34,51 @@ class Rule:
 
 def rules(table: ProvenanceTable, now: str) -> tuple[Rule, ...]:
     """Return the decisions of a ledger's owner, oldest first."""
-    found = [*_limits(table), *_grants(table, now), *_claims(table)]
+    decisions = [*_limits(table), *_grants(table, now), *_claims(table)]
     if table.policy is not None:
-        found = [*_policy(table, table.policy), *_privileges(table), *found]
-    return tuple(sorted(found, key=lambda rule: rule.time))
+        decisions = [*_policy(table, table.policy), *_privileges(table), *decisions]
+    return tuple(sorted(decisions, key=lambda rule: rule.time))
 
 
 def _policy(table: ProvenanceTable, policy: Policy) -> Iterator[Rule]:
-    told = {
+    sentences = {
         "opened": f"Limits are in proportion to privileges: privilege {policy.top} gives the whole budget."
     }
     if policy.rows == "sum":
-        told["opened"] = (
+        sentences["opened"] = (
             "Limits are in proportion to privileges, as shares that add up to the total budget."
         )
     if policy.expansion != 1 or ("policy", "expansion") in table.since:
-        told["expansion"] = (
+        sentences["expansion"] = (
             f"Limits are {amount_text(policy.expansion)} times as large as the privileges say, at "
             "most the total budget."
         )
     if table.static:
-        how = "equal shares" if policy.views == "equal" else "shares in proportion to sensitivities"
-        told["views"] = f"Each declared view has its own limit: {how} of the total budget."
+        division = (
+            "equal shares" if policy.views == "equal" else "shares in proportion to sensitivities"
+        )
+        sentences["views"] = (
+            f"Each declared view has its own limit: {division} of the total budget."
+        )
     if policy.reserve:
-        told["reserve"] = (
+        sentences["reserve"] = (
             f"{amount_text(policy.reserve * 100)} % of the limit of each analyst who is not disabled are "
             "reserved."
         )
     if policy.most_colluders is not None:
-        told["most_colluders"] = f"A coalition may have at most {policy.most_colluders} analysts."
+        sentences["most_colluders"] = (
+            f"A coalition may have at most {policy.most_colluders} analysts."
+        )
     opened = table.since["policy", "opened"]
-    for name, text in told.items():
+    for name, text in sentences.items():
         yield Rule(table.since.get(("policy", name), opened), "policy", None, text)
     together = table.together_limit()
     if together is not None:
         text = f"At most {_amount(table, together)} may be released to a coalition or a single analyst."
         yield Rule(opened, "policy", together, text)
-    for one, other in policy.collusion:
-        time = table.since.get(("link", one, other), opened)
-        yield Rule(time, "policy", None, f"{one} and {other} may share their answers.")
+    for analyst, other in policy.collusion:
+        time = table.since.get(("link", analyst, other), opened)
+        yield Rule(time, "policy", None, f"{analyst} and {other} may share their answers.")
 
 
 def _privileges(table: ProvenanceTable) -> Iterator[Rule]:
@@ -92,13 +98,13 @@ def _limits(table: ProvenanceTable) -> Iterator[Rule]:
         cap = table.state.cap
         yield Rule(time, "limit", cap, f"The total budget is {_amount(table, cap)}.")
     for (scope, name), limit in table.limits.items():
-        whose = f"The limit of {name}" if scope == "row" else f"The limit of the view {name}"
-        text = f"{whose} was set to {_amount(table, limit)}."
+        subject = f"The limit of {name}" if scope == "row" else f"The limit of the view {name}"
+        text = f"{subject} was set to {_amount(table, limit)}."
         yield Rule(table.since["limit", scope, name], "limit", limit, text)
     for (analyst, columns), limit in table.columns.items():
-        who = "all analysts together" if analyst is None else analyst
-        named = ", ".join(sorted(f"{of}.{column}" for of, column in columns))
-        text = f"At most {_amount(table, limit)} of {named} may be released to {who}."
+        receiver = "all analysts together" if analyst is None else analyst
+        column_names = ", ".join(sorted(f"{table_name}.{column}" for table_name, column in columns))
+        text = f"At most {_amount(table, limit)} of {column_names} may be released to {receiver}."
         yield Rule(table.since["limit", analyst, columns], "limit", limit, text)
 
 
@@ -106,10 +112,10 @@ def _grants(table: ProvenanceTable, now: str) -> Iterator[Rule]:
     for grant in table.grants:
         amount = PrivacyLoss.of(grant.level, table.privacy)
         until = "" if grant.until is None else f" until {_minute(grant.until)}"
-        used = _amount(table, PrivacyLoss.of(grant.used, table.privacy)) if grant.used else "none"
+        usage = _amount(table, PrivacyLoss.of(grant.used, table.privacy)) if grant.used else "none"
         text = (
             f"{grant.giver} grants {grant.receiver} {_amount(table, amount)}{until}. Used so far: "
-            f"{used}{_ended(grant, now)}."
+            f"{usage}{_ended(grant, now)}."
         )
         yield Rule(grant.time, "grant", amount, text)
 
@@ -123,10 +129,10 @@ def _ended(grant: Grant, now: str) -> str:
 def _claims(table: ProvenanceTable) -> Iterator[Rule]:
     for name, claim in table.claims.items():
         sql, operator, value = " ".join(claim["sql"].split()), claim["operator"], claim["value"]
-        named = "" if name == f"{sql} {operator} {value:g}" else f" ({name})"
+        suffix = "" if name == f"{sql} {operator} {value:g}" else f" ({name})"
         text = (
             f"Answers are withheld if they would make it more than {100 * claim['probability']:g} % likely "
-            f"that {sql} is {'above' if operator == '>' else 'below'} {value:g}{named}."
+            f"that {sql} is {'above' if operator == '>' else 'below'} {value:g}{suffix}."
         )
         yield Rule(str(claim["time"]), "claim", None, text)
 

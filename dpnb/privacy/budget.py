@@ -87,8 +87,8 @@ class Budget:
             )
         self._set_key_delta(key_delta)
 
-    def _set_key_delta(self, given: Amount | None) -> None:
-        set_aside = Fraction(0) if given is None else amount(given, "key_delta")
+    def _set_key_delta(self, key_delta: Amount | None) -> None:
+        set_aside = Fraction(0) if key_delta is None else amount(key_delta, "key_delta")
         if set_aside and self.privacy is not ZCDP:
             raise RequestError(
                 "key_delta needs a zCDP budget",
@@ -192,9 +192,9 @@ class Budget:
         """
         amounts = {"rho": self.rho, "epsilon": self.epsilon, "delta": self.delta}
         texts = {name: None if value is None else str(value) for name, value in amounts.items()}
-        named = {"accountant": self.accountant, "release_delta": str(self.release_delta)}
+        settings = {"accountant": self.accountant, "release_delta": str(self.release_delta)}
         aside = {"key_delta": str(self.key_delta)} if self.key_delta else {}
-        return {**texts, **named, "doubling": self.doubling, **aside}
+        return {**texts, **settings, "doubling": self.doubling, **aside}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Budget:
@@ -213,7 +213,7 @@ class Budget:
         return cls(**data)
 
     def __repr__(self) -> str:
-        given = [
+        arguments = [
             f"{name}={float(value):g}"
             for name, value in (
                 ("rho", self.rho),
@@ -223,6 +223,6 @@ class Budget:
             )
             if value is not None
         ]
-        given += [f"accountant={self.accountant!r}"] if self.accountant != "zcdp" else []
-        given += ["doubling=True"] if self.doubling else []
-        return f"Budget({', '.join(given)})"
+        arguments += [f"accountant={self.accountant!r}"] if self.accountant != "zcdp" else []
+        arguments += ["doubling=True"] if self.doubling else []
+        return f"Budget({', '.join(arguments)})"

@@ -50,9 +50,9 @@ def epsilons(
 
     ``gdp`` only if all releases are Gaussian; ``basic`` only if it is what the ledger counts.
     """
-    found = {"rdp": rdp_epsilon(loss.rho, delta), "zcdp": epsilon_of_rho(loss.rho, delta)}
+    rule_epsilons = {"rdp": rdp_epsilon(loss.rho, delta), "zcdp": epsilon_of_rho(loss.rho, delta)}
     if privacy in (GDP, BASIC):
-        found["gdp"] = epsilon_shown(loss.rho, delta, GDP)
+        rule_epsilons["gdp"] = epsilon_shown(loss.rho, delta, GDP)
     if privacy is BASIC and loss.epsilon is not None and loss.delta <= delta:
-        found["basic"] = float(loss.epsilon)
-    return found
+        rule_epsilons["basic"] = float(loss.epsilon)
+    return rule_epsilons

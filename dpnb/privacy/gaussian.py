@@ -47,14 +47,14 @@ def mu_from(epsilon: float, delta: float) -> float:
     _check(epsilon, delta)
     if epsilon == 0:
         raise ValueError("epsilon is 0")
-    wanted = math.log(delta)
+    target = math.log(delta)
     low, high = math.log(1e-12), math.log(1e6)
     while math.expm1(high - low) > 1e-14:
         middle = (low + high) / 2
         if middle in (low, high):
             break
         low, high = (
-            (middle, high) if log_delta(epsilon, math.exp(middle)) <= wanted else (low, middle)
+            (middle, high) if log_delta(epsilon, math.exp(middle)) <= target else (low, middle)
         )
     return math.exp(low)
 
@@ -63,17 +63,17 @@ def mu_from(epsilon: float, delta: float) -> float:
 def epsilon_from(mu: float, delta: float) -> float:
     """Return the smallest epsilon >= 0 such that mu-GDP is (epsilon, delta)-DP."""
     _check(0.0, delta)
-    wanted = math.log(delta)
-    if mu <= 0 or log_delta(0.0, mu) <= wanted:
+    target = math.log(delta)
+    if mu <= 0 or log_delta(0.0, mu) <= target:
         return 0.0
     low, high = 0.0, 1.0
-    while log_delta(high, mu) > wanted:
+    while log_delta(high, mu) > target:
         low, high = high, 2 * high
     while high - low > 1e-15 * high:
         middle = (low + high) / 2
         if middle in (low, high):
             break
-        low, high = (low, middle) if log_delta(middle, mu) <= wanted else (middle, high)
+        low, high = (low, middle) if log_delta(middle, mu) <= target else (middle, high)
     return high
 
 

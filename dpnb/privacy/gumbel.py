@@ -41,20 +41,20 @@ def largest(scores: npt.NDArray[np.int64], scale: float, entropy: Entropy) -> in
     low, high = _intervals(scores, scale, words)
     # only these may still be the largest
     rivals = np.flatnonzero(high >= low.max())
-    drawn = [(int(words[i]), BITS) for i in rivals]
+    draws = [(int(words[i]), BITS) for i in rivals]
     while len(rivals) > 1:
-        drawn = [
+        draws = [
             (word << _MORE | int.from_bytes(entropy(_MORE // 8), "little"), bits + _MORE)
-            for word, bits in drawn
+            for word, bits in draws
         ]
         ends = [
             _refined(int(scores[i]), scale, word, bits)
-            for i, (word, bits) in zip(rivals, drawn, strict=True)
+            for i, (word, bits) in zip(rivals, draws, strict=True)
         ]
         best = max(end[0] for end in ends)
-        kept = [place for place, end in enumerate(ends) if end[1] >= best]
-        rivals = rivals[kept]
-        drawn = [drawn[place] for place in kept]
+        survivors = [place for place, end in enumerate(ends) if end[1] >= best]
+        rivals = rivals[survivors]
+        draws = [draws[place] for place in survivors]
     return int(rivals[0])
 
 
@@ -93,17 +93,17 @@ def _refined(score: int, scale: float, word: int, bits: int) -> tuple[Any, Any]:
         traps=[],
     )
     slack = Decimal((0, (1,), -(digits + 20)))
-    moved = context.divide(Decimal(shift.numerator), Decimal(shift.denominator))
-    whole = Decimal(1 << bits)
+    decimal_shift = context.divide(Decimal(shift.numerator), Decimal(shift.denominator))
+    divisor = Decimal(1 << bits)
 
     def gumbel(place: int) -> Decimal:
-        rest = context.subtract(Decimal(1), context.divide(Decimal(place), whole))
+        rest = context.subtract(Decimal(1), context.divide(Decimal(place), divisor))
         # not unary minus, which rounds to the thread's 28 digits
         return context.minus(context.ln(context.minus(context.ln(rest))))
 
     low = Decimal("-Infinity") if word + 1 == 1 << bits else gumbel(word + 1)
     high = Decimal("Infinity") if word == 0 else gumbel(word)
     return (
-        context.subtract(context.add(moved, low), slack),
-        context.add(context.add(moved, high), slack),
+        context.subtract(context.add(decimal_shift, low), slack),
+        context.add(context.add(decimal_shift, high), slack),
     )

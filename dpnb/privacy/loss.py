@@ -51,11 +51,11 @@ def amount_text(value: Fraction | float, digits: int = 4, *, left: bool = False)
     # a float may lie slightly beyond the decimal number that it represents
     exact = Decimal(number) * (1 + (_LAST_BITS if (number < 0) != left else -_LAST_BITS))
     rounding = ROUND_FLOOR if left else ROUND_CEILING
-    found = exact.quantize(Decimal(1).scaleb(last), rounding).normalize()
+    decimal = exact.quantize(Decimal(1).scaleb(last), rounding).normalize()
     if moderate:
-        return f"{found:,f}"
-    power = found.adjusted()
-    return f"{found.scaleb(-power).normalize():f}e{power}"
+        return f"{decimal:,f}"
+    power = decimal.adjusted()
+    return f"{decimal.scaleb(-power).normalize():f}e{power}"
 
 
 _LAST_BITS = Decimal("1e-12")
@@ -247,8 +247,8 @@ def epsilon_shown(rho: Fraction, delta: Fraction | float, privacy: PrivacyDefini
         return epsilon_of_rho(rho, delta)
     from dpnb.privacy.gaussian import epsilon_from
 
-    found = epsilon_from(math.sqrt(2 * rho), float(delta) * math.exp(-RESERVE))
-    return found + 2 * RESERVE if rho else 0.0
+    epsilon = epsilon_from(math.sqrt(2 * rho), float(delta) * math.exp(-RESERVE))
+    return epsilon + 2 * RESERVE if rho else 0.0
 
 
 def rho_meant(epsilon: object, delta: Fraction | None, privacy: PrivacyDefinition) -> Fraction:
@@ -259,14 +259,14 @@ def rho_meant(epsilon: object, delta: Fraction | None, privacy: PrivacyDefinitio
     RequestError
         Without a delta, and for an unusable epsilon.
     """
-    asked = amount(epsilon, "epsilon")
+    exact_epsilon = amount(epsilon, "epsilon")
     if delta is None:
         raise RequestError(
             "epsilon cannot be used here: the session has no delta",
             "Give rho=, or open the session with Budget(epsilon=3, delta=1e-6).",
         )
     try:
-        rho = rho_within(asked, delta, privacy)
+        rho = rho_within(exact_epsilon, delta, privacy)
     except ValueError:
         raise RequestError(
             "epsilon must be between 0 and 50", "Give a smaller epsilon, such as 1."

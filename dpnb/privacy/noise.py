@@ -86,32 +86,32 @@ def gaussian_around(
         In squares of lattice units; at least 1.
     """
     halves = [divmod(2 * value + denominator, 2 * denominator) for value in numerators]
-    whole = [number for number, _ in halves]
+    integers = [number for number, _ in halves]
     if not noise.private:
-        return noise.gaussian(whole, math.sqrt(variance))
+        return noise.gaussian(integers, math.sqrt(variance))
     near = float(variance)
     sigma = math.sqrt(near + max(math.sqrt(near), near / 2**40))
     wide = Fraction(sigma) ** 2
     rate, reach = (wide - variance) / (2 * variance * wide), wide / (wide - variance)
-    found, waiting = [0] * len(whole), list(range(len(whole)))
+    samples, waiting = [0] * len(integers), list(range(len(integers)))
     while waiting:
-        drawn = noise.gaussian([whole[i] for i in waiting], sigma)
-        offsets = [value - whole[i] for i, value in zip(waiting, drawn, strict=True)]
+        candidates = noise.gaussian([integers[i] for i in waiting], sigma)
+        offsets = [value - integers[i] for i, value in zip(waiting, candidates, strict=True)]
         # a power of two that is at least every q: such a coin is exact
         most = float(rate) * (float(max(map(abs, offsets))) + float(reach) / 2) ** 2
         share = math.ldexp(1.0, min(0, max(-60, math.frexp(most)[1] + 1)))
-        again = []
+        rejects = []
         for place, doubted in enumerate(noise.coins(share, len(waiting))):
             i = waiting[place]
             if doubted:
                 rest = Fraction(halves[i][1] - denominator, 2 * denominator)
                 q = rate * (offsets[place] - rest * reach) ** 2
                 if not _kept(q, Fraction(share), noise):
-                    again.append(i)
+                    rejects.append(i)
                     continue
-            found[i] = drawn[place]
-        waiting = again
-    return found
+            samples[i] = candidates[place]
+        waiting = rejects
+    return samples
 
 
 def _kept(q: Fraction, share: Fraction, noise: Noise) -> bool:

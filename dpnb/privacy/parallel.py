@@ -91,21 +91,21 @@ class Region:
 
 def _hull(boxes: Sequence[Box]) -> dict[str, tuple[Code, Code, bool]]:
     """Return for each column the smallest and largest code, and whether it may be missing."""
-    found: dict[str, tuple[Code, Code, bool]] = {}
+    hull: dict[str, tuple[Code, Code, bool]] = {}
     for number, box in enumerate(boxes):
         sides = {
             column: (_ends(intervals), null)
             for column, intervals, null in box
-            if not number or column in found
+            if not number or column in hull
         }
         # a column without a side in one of the boxes is free
-        found = {
+        hull = {
             column: (low, high, null)
             if not number
-            else (min(low, found[column][0]), max(high, found[column][1]), null or found[column][2])
+            else (min(low, hull[column][0]), max(high, hull[column][1]), null or hull[column][2])
             for column, ((low, high), null) in sides.items()
         }
-    return found
+    return hull
 
 
 def _ends(intervals: tuple[Interval, ...]) -> Interval:
@@ -140,10 +140,10 @@ def region(definition: Mapping[str, Any]) -> Region:
     present = [*definition["keys"], *([value] if isinstance(value, str) else [])]
     keys = {str(column): (_PRESENT, False) for column in present}
     boxes = (_intersected(keys, box) for box in _boxes(definition["where"]))
-    found = {
+    box_set = {
         tuple(sorted((c, *side) for c, side in box.items())) for box in boxes if box is not None
     }
-    return Region(table, version, tuple(sorted(found)))
+    return Region(table, version, tuple(sorted(box_set)))
 
 
 _Sides: TypeAlias = Mapping[str, tuple[tuple[Interval, ...], bool]]
@@ -153,19 +153,19 @@ def _boxes(formula: Any) -> list[_Sides]:
     """Return boxes that together contain at least the rows of a condition in plain form."""
     if not isinstance(formula, Mapping):
         column, intervals, null = formula
-        kept = _apart(intervals)
-        if len(kept) > MOST_INTERVALS:
-            kept = (_ends(kept),)
-        return [{str(column): (kept, bool(null))}] if kept or null else []
+        ranges = _apart(intervals)
+        if len(ranges) > MOST_INTERVALS:
+            ranges = (_ends(ranges),)
+        return [{str(column): (ranges, bool(null))}] if ranges or null else []
     ((word, parts),) = formula.items()
-    made = [_boxes(part) for part in parts]
+    part_boxes = [_boxes(part) for part in parts]
     if word == "or":
-        either = [box for boxes in made for box in boxes]
+        either = [box for boxes in part_boxes for box in boxes]
         return either if len(either) <= MOST_BOXES and {} not in either else [{}]
     if word != "and":
         raise ValueError("this is not a condition")
     both: list[_Sides] = [{}]
-    for boxes in sorted(made, key=len):
+    for boxes in sorted(part_boxes, key=len):
         # leaving out a part of a conjunction makes it larger
         if len(both) * len(boxes) <= MOST_BOXES:
             pairs = (_intersected(one, other) for one in both for other in boxes)
@@ -175,41 +175,41 @@ def _boxes(formula: Any) -> list[_Sides]:
 
 def _intersected(one: _Sides, other: _Sides) -> _Sides | None:
     """Return the box of the rows in both, or None if there can be none."""
-    made = {**one, **other}
+    box = {**one, **other}
     for column in one.keys() & other.keys():
         (left, left_null), (right, right_null) = one[column], other[column]
-        made[column] = common, null = _common(left, right), left_null and right_null
+        box[column] = common, null = _common(left, right), left_null and right_null
         if not common and not null:
             return None
-    return made
+    return box
 
 
 def _common(left: tuple[Interval, ...], right: tuple[Interval, ...]) -> tuple[Interval, ...]:
     """Return the codes in both; the intervals are sorted and disjoint."""
     if left == right:
         return left
-    found = []
+    overlaps = []
     i = j = 0
     while i < len(left) and j < len(right):
         low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
         if low <= high:
-            found.append((low, high))
+            overlaps.append((low, high))
         if left[i][1] < right[j][1]:
             i += 1
         else:
             j += 1
-    return tuple(found)
+    return tuple(overlaps)
 
 
 def _apart(intervals: Iterable[Sequence[Code]]) -> tuple[Interval, ...]:
     """Return the intervals sorted, and merged where they overlap."""
-    found: list[Interval] = []
+    ranges: list[Interval] = []
     for low, high in sorted((low, high) for low, high in intervals if low <= high):
-        if found and low <= found[-1][1]:
-            found[-1] = found[-1][0], max(high, found[-1][1])
+        if ranges and low <= ranges[-1][1]:
+            ranges[-1] = ranges[-1][0], max(high, ranges[-1][1])
         else:
-            found.append((low, high))
-    return tuple(found)
+            ranges.append((low, high))
+    return tuple(ranges)
 
 
 def worst(levels: Mapping[Region, Fraction]) -> Fraction:
@@ -236,7 +236,7 @@ def worst(levels: Mapping[Region, Fraction]) -> Fraction:
     (Fraction(1, 3), Fraction(2, 3))
     """
     places = _by_place(levels).values()
-    return sum((_most(own, None) for own in places), Fraction(0))
+    return sum((_most(place_levels, None) for place_levels in places), Fraction(0))
 
 
 def worst_in(levels: Mapping[Region, Fraction], where: Region) -> Fraction:
@@ -245,9 +245,9 @@ def worst_in(levels: Mapping[Region, Fraction], where: Region) -> Fraction:
     The charge for raising the levels of some regions rests on this: elsewhere nothing changes.
     """
     places = _by_place(levels)
-    own = places.pop(where.place, {})
+    place_levels = places.pop(where.place, {})
     others = sum((_most(other, None) for other in places.values()), Fraction(0))
-    return others + max(_most(_met(own, box), box) for box in _around(where))
+    return others + max(_most(_met(place_levels, box), box) for box in _around(where))
 
 
 def worst_off(learned: Mapping[Region, PrivacyLoss]) -> PrivacyLoss:
@@ -257,8 +257,12 @@ def worst_off(learned: Mapping[Region, PrivacyLoss]) -> PrivacyLoss:
     """
     if not learned:
         return PrivacyLoss.none()
-    rho = worst({region: loss.rho for region, loss in learned.items()})
-    pure = {region: loss.epsilon for region, loss in learned.items() if loss.epsilon is not None}
+    rho = worst({view_region: loss.rho for view_region, loss in learned.items()})
+    pure = {
+        view_region: loss.epsilon
+        for view_region, loss in learned.items()
+        if loss.epsilon is not None
+    }
     epsilon = worst(pure) if len(pure) == len(learned) else None
     delta = sum((loss.delta for loss in learned.values() if loss.delta), Fraction(0))
     return PrivacyLoss.none() + PrivacyLoss(rho, epsilon, delta)
@@ -272,12 +276,16 @@ def worst_off_in(learned: Mapping[Region, PrivacyLoss], where: Region) -> Privac
     rho, epsilon = Fraction(0), Fraction(0)
     pure = True
     for box in _around(where):
-        met = _met(learned, box)
-        rho = max(rho, _most({one: loss.rho for one, loss in met.items()}, box))
-        known = {one: loss.epsilon for one, loss in met.items() if loss.epsilon is not None}
-        pure = pure and len(known) == len(met)
+        losses = _met(learned, box)
+        rho = max(rho, _most({view_region: loss.rho for view_region, loss in losses.items()}, box))
+        epsilons = {
+            view_region: loss.epsilon
+            for view_region, loss in losses.items()
+            if loss.epsilon is not None
+        }
+        pure = pure and len(epsilons) == len(losses)
         if pure:
-            epsilon = max(epsilon, _most(known, box))
+            epsilon = max(epsilon, _most(epsilons, box))
     return PrivacyLoss.none() + PrivacyLoss(rho, epsilon if pure else None)
 
 
@@ -286,8 +294,8 @@ _Loss = TypeVar("_Loss")
 
 def _by_place(levels: Mapping[Region, Fraction]) -> dict[Place, dict[Region, Fraction]]:
     places: dict[Place, dict[Region, Fraction]] = {}
-    for one, level in levels.items():
-        places.setdefault(one.place, {})[one] = level
+    for view_region, level in levels.items():
+        places.setdefault(view_region.place, {})[view_region] = level
     return places
 
 
@@ -301,17 +309,17 @@ def _around(where: Region) -> list[Box | None]:
 def _met(learned: Mapping[Region, _Loss], box: Box | None) -> Mapping[Region, _Loss]:
     """Return the losses of the regions whose hulls meet a box."""
     if box is None:
-        return {one: loss for one, loss in learned.items() if not one.boxes}
-    met = list(learned)
+        return {view_region: loss for view_region, loss in learned.items() if not view_region.boxes}
+    regions = list(learned)
     for column, (low, high, null) in _hull([box]).items():
-        met = [
-            one
-            for one in met
-            if (side := one.hull.get(column)) is None
+        regions = [
+            view_region
+            for view_region in regions
+            if (side := view_region.hull.get(column)) is None
             or (side[0] <= high and low <= side[1])
             or (null and side[2])
         ]
-    return {one: learned[one] for one in met if one.boxes}
+    return {view_region: learned[view_region] for view_region in regions if view_region.boxes}
 
 
 def _most(levels: Mapping[Region, Fraction], box: Box | None) -> Fraction:
@@ -321,32 +329,41 @@ def _most(levels: Mapping[Region, Fraction], box: Box | None) -> Fraction:
     apart, so that many small losses do not raise the cost of others.
     """
     limit = MOST_IN_ALL if box is None else MOST_MET
-    if sum(one.size for one in levels) > limit:
+    if sum(view_region.size for view_region in levels) > limit:
         levels = _loosened(levels)
-    found = None
-    if sum(one.size for one in levels) <= limit:
-        found, exact = _sum_of_worst(levels, box)
+    bound = None
+    if sum(view_region.size for view_region in levels) <= limit:
+        bound, exact = _sum_of_worst(levels, box)
         if exact or len(levels) <= MOST_KEPT:
-            return found
+            return bound
     # ties are in the order of the ledger, which is the same on each machine
-    amounts = {one: float(level) for one, level in levels.items()}
-    kept = set(sorted(amounts, key=amounts.__getitem__, reverse=True)[:MOST_KEPT])
-    rest = math.fsum(amount for one, amount in amounts.items() if one not in kept)
+    amounts = {view_region: float(level) for view_region, level in levels.items()}
+    largest_regions = set(sorted(amounts, key=amounts.__getitem__, reverse=True)[:MOST_KEPT])
+    rest = math.fsum(
+        amount for view_region, amount in amounts.items() if view_region not in largest_regions
+    )
     most, _ = _sum_of_worst(
-        _loosened({one: level for one, level in levels.items() if one in kept}), box
+        _loosened(
+            {
+                view_region: level
+                for view_region, level in levels.items()
+                if view_region in largest_regions
+            }
+        ),
+        box,
     )
     most += ceiling_digits(rest * (1 + 1e-12))
-    return most if found is None else min(found, most)
+    return most if bound is None else min(bound, most)
 
 
 def _loosened(levels: Mapping[Region, Fraction]) -> Mapping[Region, Fraction]:
-    if all(one.size <= _FEW_BOXES for one in levels):
+    if all(view_region.size <= _FEW_BOXES for view_region in levels):
         return levels
-    found: dict[Region, Fraction] = {}
-    for one, level in levels.items():
-        where = one if one.size <= _FEW_BOXES else one.loosened()
-        found[where] = found[where] + level if where in found else level
-    return found
+    loose_levels: dict[Region, Fraction] = {}
+    for view_region, level in levels.items():
+        where = view_region if view_region.size <= _FEW_BOXES else view_region.loosened()
+        loose_levels[where] = loose_levels[where] + level if where in loose_levels else level
+    return loose_levels
 
 
 def _sum_of_worst(levels: Mapping[Region, Fraction], box: Box | None) -> tuple[Fraction, bool]:
@@ -354,9 +371,9 @@ def _sum_of_worst(levels: Mapping[Region, Fraction], box: Box | None) -> tuple[F
     if len(levels) <= 1:
         return sum(levels.values(), Fraction(0)), True
     scale = math.lcm(*{level.denominator for level in levels.values()})
-    whole = [level.numerator * (scale // level.denominator) for level in levels.values()]
+    numerators = [level.numerator * (scale // level.denominator) for level in levels.values()]
     group = _group(tuple(levels), box, (MOST_CELLS, MOST_HELD))
-    return Fraction(group.most(whole), scale), group.exact
+    return Fraction(group.most(numerators), scale), group.exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +400,7 @@ class _Group:
         """Return the largest sum over regions that meet, given a whole number for each region."""
         total = sum(whole[i] for i in self.everywhere)
         for sets in self.parts:
-            total += max(sum(map(whole.__getitem__, held)) for held in sets)
+            total += max(sum(map(whole.__getitem__, indices)) for indices in sets)
         return max(total, max((whole[i] for i in self.nowhere), default=0))
 
 
@@ -392,38 +409,46 @@ def _group(regions: tuple[Region, ...], around: Box | None, limits: tuple[int, i
     boxes: dict[int, Sequence[Box]] = {i: one.boxes for i, one in enumerate(regions)}
     if around is not None:
         sides = {side[0]: side for side in around}
-        cut = {i: [_cut(one, sides) for one in own] for i, own in boxes.items()}
-        kept = {i: [one for one in own if one is not None] for i, own in cut.items()}
-        boxes = {i: own for i, own in kept.items() if own}
-    everywhere = tuple(i for i, own in boxes.items() if () in own)
-    nowhere = tuple(i for i, own in boxes.items() if not own)
-    apart = _parts({i: own for i, own in boxes.items() if own and () not in own})
+        cut = {i: [_cut(one, sides) for one in region_boxes] for i, region_boxes in boxes.items()}
+        overlaps = {
+            i: [one for one in region_boxes if one is not None] for i, region_boxes in cut.items()
+        }
+        boxes = {i: region_boxes for i, region_boxes in overlaps.items() if region_boxes}
+    everywhere = tuple(i for i, region_boxes in boxes.items() if () in region_boxes)
+    nowhere = tuple(i for i, region_boxes in boxes.items() if not region_boxes)
+    apart = _parts(
+        {
+            i: region_boxes
+            for i, region_boxes in boxes.items()
+            if region_boxes and () not in region_boxes
+        }
+    )
     sets = [_sets(part, *limits) for part in apart]
-    parts = tuple(found for found, _ in sets)
+    parts = tuple(part_sets for part_sets, _ in sets)
     return _Group(everywhere, nowhere, parts, all(exact for _, exact in sets))
 
 
 def _cut(box: Box, sides: Mapping[str, Side]) -> Box | None:
     """Return a box's conditions on the rows of another box; None if the two do not meet."""
-    kept = []
+    conditions = []
     for side in box:
         other = sides.get(side[0])
         if other is None:
-            kept.append(side)
+            conditions.append(side)
         elif side != other:
             common, null = _common(side[1], other[1]), side[2] and other[2]
             if not common and not null:
                 return None
             if common != other[1] or null != other[2]:
-                kept.append((side[0], common, null))
-    return tuple(kept)
+                conditions.append((side[0], common, null))
+    return tuple(conditions)
 
 
 def _parts(regions: Mapping[int, Sequence[Box]]) -> list[dict[int, Sequence[Box]]]:
     """Return the regions in parts without common columns: the bins of parts combine freely."""
     parts: list[tuple[set[str], dict[int, Sequence[Box]]]] = []
-    for i, own in regions.items():
-        columns, joined = {side[0] for box in own for side in box}, {i: own}
+    for i, region_boxes in regions.items():
+        columns, members = {side[0] for box in region_boxes for side in box}, {i: region_boxes}
         rest = []
         for part in parts:
             if columns.isdisjoint(part[0]):
@@ -431,9 +456,9 @@ def _parts(regions: Mapping[int, Sequence[Box]]) -> list[dict[int, Sequence[Box]
             else:
                 # into the larger part, to avoid copying over and over
                 part[0].update(columns)
-                part[1].update(joined)
-                columns, joined = part
-        parts = [*rest, (columns, joined)]
+                part[1].update(members)
+                columns, members = part
+        parts = [*rest, (columns, members)]
     return [part for _, part in parts]
 
 
@@ -443,71 +468,76 @@ def _sets(
     """Return the largest sets of regions with a common bin, and whether the result is exact."""
     if len(regions) == 1:
         return (tuple(regions),), True
-    owners = [i for i, own in regions.items() for _ in own]
-    boxes = [box for own in regions.values() for box in own]
+    owners = [i for i, region_boxes in regions.items() for _ in region_boxes]
+    boxes = [box for region_boxes in regions.values() for box in region_boxes]
     sides: dict[str, list[tuple[int, Side]]] = {}
     for bit, box in enumerate(boxes):
         for side in box:
             sides.setdefault(side[0], []).append((1 << bit, side))
     every = (1 << len(boxes)) - 1
-    found: Collection[int] = [every]
+    bit_sets: Collection[int] = [every]
     exact = True
-    for asked in sorted(sides.values(), key=len, reverse=True):
-        values = _held(asked, every)
+    for column_sides in sorted(sides.values(), key=len, reverse=True):
+        values = _held(column_sides, every)
         # leaving out a column makes more boxes meet: the sum is then too large, never too small
         met: Collection[int] | None = None
-        if len(found) * len(values) <= most_cells:
-            met = _largest({one & other for one in found for other in values})
+        if len(bit_sets) * len(values) <= most_cells:
+            met = _largest({bits & other for bits in bit_sets for other in values})
             if sum(map(int.bit_count, met)) > most_held:
                 met = None
         exact = exact and met is not None
-        found = found if met is None else met
+        bit_sets = bit_sets if met is None else met
     if len(owners) > len(regions):
-        held = dict.fromkeys(regions, 0)
+        box_bits = dict.fromkeys(regions, 0)
         for bit, i in enumerate(owners):
-            held[i] |= 1 << bit
-        found = _largest({sum(1 << i for i, own in held.items() if one & own) for one in found})
-        return tuple(_places(one) for one in found if one), exact
-    return tuple(tuple(owners[b] for b in _places(one)) for one in found if one), exact
+            box_bits[i] |= 1 << bit
+        bit_sets = _largest(
+            {
+                sum(1 << i for i, region_boxes in box_bits.items() if bits & region_boxes)
+                for bits in bit_sets
+            }
+        )
+        return tuple(_places(bits) for bits in bit_sets if bits), exact
+    return tuple(tuple(owners[b] for b in _places(bits)) for bits in bit_sets if bits), exact
 
 
-def _held(asked: Iterable[tuple[int, Side]], every: int) -> list[int]:
+def _held(column_sides: Iterable[tuple[int, Side]], every: int) -> list[int]:
     """Return the largest sets of boxes that one value of a column satisfies, missing included."""
     free, missing = every, 0
     events: list[tuple[Any, int, int]] = []
-    for bit, (_, intervals, null) in asked:
+    for bit, (_, intervals, null) in column_sides:
         free &= ~bit
         missing |= bit if null else 0
         for low, high in intervals:
             events += [(low, 0, bit), (high, 1, bit)]
     # intervals are closed: at one code, all begin before any ends
     events.sort()
-    found, now, grown = {free | missing}, free, False
+    bit_sets, now, grown = {free | missing}, free, False
     open_: dict[int, int] = {}
     for _, ends, bit in events:
         if ends and grown:
-            found.add(now)
+            bit_sets.add(now)
         grown = not ends
         open_[bit] = open_.get(bit, 0) + (-1 if ends else 1)
         now = now | bit if open_[bit] else now & ~bit
-    return _largest(found)
+    return _largest(bit_sets)
 
 
 def _largest(sets: Collection[int]) -> list[int]:
     """Return the sets that are not subsets of another one; of many sets, return all."""
     if len(sets) > _FEW:
         return list(sets)
-    kept: list[int] = []
-    for one in sorted(sets, key=int.bit_count, reverse=True):
-        if not any(one & other == one for other in kept):
-            kept.append(one)
-    return kept
+    maximal_sets: list[int] = []
+    for bits in sorted(sets, key=int.bit_count, reverse=True):
+        if not any(bits & other == bits for other in maximal_sets):
+            maximal_sets.append(bits)
+    return maximal_sets
 
 
 def _places(bits: int) -> tuple[int, ...]:
-    found = []
+    places = []
     while bits:
         last = bits & -bits
-        found.append(last.bit_length() - 1)
+        places.append(last.bit_length() - 1)
         bits ^= last
-    return tuple(found)
+    return tuple(places)

@@ -41,5 +41,5 @@ def level(missed: float, false: float, privacy: PrivacyDefinition) -> Fraction:
 
 def respond(truth: npt.NDArray[np.bool_], missed: float, false: float, noise: Noise) -> list[int]:
     """Return 1 with probability 1 - beta if true and alpha if false; otherwise 0."""
-    kept, raised = noise.coins(1 - missed, len(truth)), noise.coins(false, len(truth))
-    return [int(found) for found in np.where(truth, kept, raised)]
+    true_coins, false_coins = noise.coins(1 - missed, len(truth)), noise.coins(false, len(truth))
+    return [int(answer) for answer in np.where(truth, true_coins, false_coins)]

@@ -152,15 +152,15 @@ def read_accuracy(
         Unless exactly one of rho, epsilon and error is given, or if an argument makes no sense.
     """
     amounts = {"rho": rho, "epsilon": epsilon, "error": error}
-    named = [name for name, value in amounts.items() if value is not None]
-    if not named:
+    names = [name for name, value in amounts.items() if value is not None]
+    if not names:
         raise RequestError(
             "a request needs a privacy cost or a margin of error",
             f"Give {privacy.parameter}=0.05, or error=50.",
         )
-    if len(named) > 1:
+    if len(names) > 1:
         raise RequestError(
-            f"{' and '.join(named)} cannot be given together", f"Give {named[0]} alone."
+            f"{' and '.join(names)} cannot be given together", f"Give {names[0]} alone."
         )
     level: Fraction | None = None
     if rho is not None:
@@ -196,15 +196,15 @@ def read_accuracy(
                 f"rows must be a whole number of at least 1, got {number:g}", "Give rows=100."
             )
         size = int(number)
-    wanted = None if error is None else _errors(error, query, privacy.parameter)
-    if wanted is not None and averages and size is None:
+    errors = None if error is None else _errors(error, query, privacy.parameter)
+    if errors is not None and averages and size is None:
         raise RequestError(
             "the error of an AVG depends on the size of the group",
             "Add rows=100: the error then holds for groups of at least 100 rows.",
         )
     return Accuracy(
         level=level,
-        error=wanted,
+        error=errors,
         rows=size,
         confidence=sure,
         looks=1 if looks == 1 else "any",
@@ -234,20 +234,20 @@ def _errors(error: object, query: Query, unit: str) -> dict[str, float]:
 
     ``unit`` is the privacy parameter of the session, rho or epsilon.
     """
-    wanted: dict[str, float] = {}
+    errors: dict[str, float] = {}
 
     def target(alias: str, value: float) -> None:
-        wanted[alias] = min(value, wanted.get(alias, value))
+        errors[alias] = min(value, errors.get(alias, value))
 
     aliases = [output.alias for output in query.outputs]
-    given = error if isinstance(error, Mapping) else dict.fromkeys(aliases, error)
-    if sorted(given, key=str) != sorted(aliases):
+    output_errors = error if isinstance(error, Mapping) else dict.fromkeys(aliases, error)
+    if sorted(output_errors, key=str) != sorted(aliases):
         raise RequestError(
             "error must name each result exactly once",
             f"Give one number, or a dict for {', '.join(aliases)}.",
         )
     for output in query.outputs:
-        value = _real(given[output.alias], "error", "Give a positive number.")
+        value = _real(output_errors[output.alias], "error", "Give a positive number.")
         if not 0 < value < math.inf:
             raise RequestError(f"error must be above 0, got {value:g}", "Give a positive number.")
         if isinstance(output, Aggregate):
@@ -266,4 +266,4 @@ def _errors(error: object, query: Query, unit: str) -> dict[str, float]:
                 reach = sum(abs(weight) for _, weight in weights)
                 # a little less, because interval ends are rounded outwards
                 target(aggregate.alias, value / float(reach) * (1 - 1e-9))
-    return wanted
+    return errors

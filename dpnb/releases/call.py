@@ -44,8 +44,8 @@ class Call:
         Calls with very many values, or with values other than texts, numbers and collections of
         them, are not kept.
         """
-        said = _plain([self.verb, self.subject, dict(self.options), self.params])
-        return None if len(repr(said)) > _MOST_TEXT else said
+        plain_call = _plain([self.verb, self.subject, dict(self.options), self.params])
+        return None if len(repr(plain_call)) > _MOST_TEXT else plain_call
 
 
 def _plain(value: Any, depth: int = 0) -> Hashable | None:
@@ -60,8 +60,8 @@ def _plain(value: Any, depth: int = 0) -> Hashable | None:
     if kind not in (dict, list, tuple) or len(value) > _MOST_PARTS or depth > _DEEPEST:
         return None
     parts = [*value, *value.values()] if kind is dict else value
-    found = [_plain(part, depth + 1) for part in parts]
-    return None if None in found else (kind, tuple(found))
+    keys = [_plain(part, depth + 1) for part in parts]
+    return None if None in keys else (kind, tuple(keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,5 +91,5 @@ class Verb:
 
     def whole(self, call: Call) -> Call:
         """Return a call with all defaults filled in, so that equal meanings have equal keys."""
-        unsaid = {option.name: option.default for option in self.options}
-        return replace(call, options=unsaid | {**call.options})
+        defaults = {option.name: option.default for option in self.options}
+        return replace(call, options=defaults | {**call.options})

@@ -45,14 +45,14 @@ class DeclaredViews:
     def of(self, table: str, store: Store) -> list[Histogram]:
         """Return the declared views of a table in its current version."""
         version = store.version(table)
-        found: list[Histogram | None] = []
+        histograms: list[Histogram | None] = []
         for name, declared in store.provenance.views.items():
             if declared["table"] == table:
                 key = name, table, version
                 if key not in self._views:
                     self._views[key] = _fitting(name, declared, version, self._tables[table].schema)
-                found.append(self._views[key])
-        return [view for view in found if view is not None]
+                histograms.append(self._views[key])
+        return [view for view in histograms if view is not None]
 
     def aligned(self, aggregate: Aggregate, query: Query, view: Histogram) -> Alignment | None:
         """Return how a view answers an aggregate of a query; None if it cannot."""
@@ -67,15 +67,15 @@ class DeclaredViews:
 
     def all_names(self, store: Store) -> dict[str, str]:
         """Return the names of all declared views of the current table versions, by id."""
-        return {made.id: made.name for table in self._tables for made in self.of(table, store)}
+        return {view.id: view.name for table in self._tables for view in self.of(table, store)}
 
     def names(self, views: Collection[str]) -> dict[str, list[str]]:
         """Return the names of the declared views among ``views``, by id."""
-        found: dict[str, list[str]] = {}
+        view_names: dict[str, list[str]] = {}
         for view in self._views.values():
             if view is not None and view.id in views:
-                found.setdefault(view.id, []).append(view.name)
-        return found
+                view_names.setdefault(view.id, []).append(view.name)
+        return view_names
 
     def build(self, views: Iterable[Histogram]) -> None:
         """Count the bins of views that are not counted yet, with one statement for each table."""
@@ -85,9 +85,9 @@ class DeclaredViews:
                 if view.id not in self._exact:
                     missing.setdefault(view.table, {})[view.id] = view
             for table, new in missing.items():
-                counted = self._engines[table].histograms([view.axes for view in new.values()])
+                counts = self._engines[table].histograms([view.axes for view in new.values()])
                 for i, (name, view) in enumerate(new.items()):
-                    self._exact[name] = view.measured(counted.reveal(i))
+                    self._exact[name] = view.measured(counts.reveal(i))
 
     def exact(self, view: Histogram) -> Sequence[int]:
         """Return the exact values of a view, in lattice units; use them only to add noise."""
@@ -132,23 +132,23 @@ class Choice:
         On noise paths only the account counts: an answer must not show what other analysts did.
         """
         needed = columns_of(aggregate, query)
-        found = [
-            _part(aggregate, made)
+        parts = [
+            _part(aggregate, alignment)
             for view in self.views
             if needed <= view.columns
-            and (made := self.declared.aligned(aggregate, query, view)) is not None
+            and (alignment := self.declared.aligned(aggregate, query, view)) is not None
         ]
         if self.stored is not None:
-            used = self.stored[query.measured.index(aggregate)]
-            return next((part for part in found if part.views()[0].id == used), None)
-        if not found and self.static:
+            stored_view = self.stored[query.measured.index(aggregate)]
+            return next((part for part in parts if part.views()[0].id == stored_view), None)
+        if not parts and self.static:
             raise RequestError(
                 "no declared view answers this statement",
                 "Use conditions and groups that consist of bins of one declared view.",
             )
-        if len(found) <= 1:
-            return found[0] if found else None
-        return min(found, key=lambda part: self._rank(part, query, accuracy))
+        if len(parts) <= 1:
+            return parts[0] if parts else None
+        return min(parts, key=lambda part: self._rank(part, query, accuracy))
 
     def _rank(self, part: Part, query: Query, accuracy: Accuracy) -> tuple[Any, ...]:
         view = part.views()[0]
@@ -169,14 +169,14 @@ class Choice:
         return LevelTarget(level, accuracy.level)
 
 
-def _part(aggregate: Aggregate, made: Alignment) -> Part:
+def _part(aggregate: Aggregate, alignment: Alignment) -> Part:
     match aggregate.function:
         case Function.COUNT | Function.CELLS:
-            return Part(aggregate, None, made.view, made)
+            return Part(aggregate, None, alignment.view, alignment)
         case Function.SUM:
-            return Part(aggregate, made.view, None, made)
+            return Part(aggregate, alignment.view, None, alignment)
         case Function.AVG:
-            return Part(aggregate, made.view, made.view, made)
+            return Part(aggregate, alignment.view, alignment.view, alignment)
         case Function.DISTINCT | Function.UNITS:
             raise TypeError("a histogram counts rows, not what is different")
         case _:

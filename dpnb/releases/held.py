@@ -81,10 +81,13 @@ class ReleaseCache:
     def known(self, store: Store, rows: Collection[str], table: str) -> Known:
         """Return the releases that some accounts have for the current version of a table."""
         state, version = store.accountant, store.version(table)
-        held = self.held(state, rows, table, version)
-        looks = {one.name: max(len(state.looks(row, [one.name])) for row in rows) for one in held}
+        releases = self.held(state, rows, table, version)
+        looks = {
+            release.name: max(len(state.looks(row, [release.name])) for row in rows)
+            for release in releases
+        }
         return Known(
-            tuple(held), version, store.name, store.stamp, frozenset(state.conditional), looks
+            tuple(releases), version, store.name, store.stamp, frozenset(state.conditional), looks
         )
 
     def held(
@@ -110,9 +113,9 @@ class ReleaseCache:
                 if row in rows and level > best.get(name, _NOTHING)[0]:
                     best[name] = level, row
         else:
-            (own,) = rows
-            best = {name: (level, own) for name, level in levels.items()}
-        found = []
+            (account,) = rows
+            best = {name: (level, account) for name, level in levels.items()}
+        releases = []
         for name, (level, row) in best.items():
             definition = state.definitions.get(name)
             if definition is None or (definition["table"], definition["version"]) != (
@@ -120,9 +123,9 @@ class ReleaseCache:
                 version,
             ):
                 continue
-            if (made := self._read(state, row, name, level, definition)) is not None:
-                found.append(made)
-        return found
+            if (release := self._read(state, row, name, level, definition)) is not None:
+                releases.append(release)
+        return releases
 
     def _read(
         self,
@@ -153,8 +156,8 @@ class ReleaseCache:
         return self.memo.at(("view", name), None, make)
 
 
-def _values(held: Held | None) -> int:
-    return 0 if held is None or held.values is None else len(held.values)
+def _values(release: Held | None) -> int:
+    return 0 if release is None or release.values is None else len(release.values)
 
 
 def planned(view: View, level: Fraction, privacy: PrivacyDefinition) -> Held:

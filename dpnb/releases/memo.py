@@ -46,21 +46,21 @@ class Memo:
             Number of values in a result, if there may be many. A result larger than a fiftieth of
             the total limit is not kept.
         """
-        found = None if key is None else self._kept.get(key)
-        if found is not None and found[0] == stamp:
-            result: T = found[1]
+        entry = None if key is None else self._kept.get(key)
+        if entry is not None and entry[0] == stamp:
+            result: T = entry[1]
             return result
-        made = make()
+        new_result = make()
         if key is not None:
-            self._keep(key, stamp, made, _FRAME + size(made))
-        return made
+            self._keep(key, stamp, new_result, _FRAME + size(new_result))
+        return new_result
 
-    def _keep(self, key: Hashable, stamp: Hashable, made: object, size: int) -> None:
+    def _keep(self, key: Hashable, stamp: Hashable, result: object, size: int) -> None:
         """Keep a result, and drop the oldest ones while there are too many values."""
         with self._lock:
             self._drop(key)
             if size <= MOST // 50:
-                self._kept[key] = stamp, made, size
+                self._kept[key] = stamp, result, size
                 self._size += size
             while self._size > MOST:
                 self._drop(next(iter(self._kept)))

@@ -93,5 +93,5 @@ def names(options: Options) -> tuple[str, ...]:
 
 def schema_of(options: Options) -> dict[str, Any]:
     """Return the JSON schema of an object that may have these options, and nothing else."""
-    found = {option.name: dict(option.schema) for option in options}
-    return {"type": "object", "properties": found, "additionalProperties": False}
+    properties = {option.name: dict(option.schema) for option in options}
+    return {"type": "object", "properties": properties, "additionalProperties": False}

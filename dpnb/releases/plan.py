@@ -61,10 +61,10 @@ class Part:
         self, plan: Plan, view: View, level: Fraction, centred: bool | None
     ) -> NoiseDistribution:
         """Return the noise of a part's sums (centred or not) or counts (None) at a level."""
-        own = plan.distribution(view, level)
+        view_noise = plan.distribution(view, level)
         if self.alignment is None:
-            return own
-        return NoiseDistribution(own.family, own.scale * self.alignment.norm(centred))
+            return view_noise
+        return NoiseDistribution(view_noise.family, view_noise.scale * self.alignment.norm(centred))
 
     @property
     def reach(self) -> float:
@@ -124,11 +124,11 @@ def request_name(query: Query, accuracy: Accuracy, version: int, *, own: bool = 
 
     ``own`` says that declared views were ignored.
     """
-    asked = accuracy.to_dict()
+    plain_accuracy = accuracy.to_dict()
     if accuracy.error is not None:
         # aliases are not part of the meaning, so errors go in the order of the aggregates
-        asked["error"] = [accuracy.error[aggregate.alias] for aggregate in query.measured]
-    meaning = [describe(query), asked, version, *(["own views"] if own else [])]
+        plain_accuracy["error"] = [accuracy.error[aggregate.alias] for aggregate in query.measured]
+    meaning = [describe(query), plain_accuracy, version, *(["own views"] if own else [])]
     text = json.dumps(meaning, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -165,7 +165,9 @@ def plan(
         levels = {view: level * share for view, share in shares(parts, accuracy, privacy).items()}
         if privacy is BASIC and release_delta is not None:
             epsilons = levels
-            levels = {view: basic_level(own, release_delta) for view, own in epsilons.items()}
+            levels = {
+                view: basic_level(epsilon, release_delta) for view, epsilon in epsilons.items()
+            }
     else:
         try:
             levels = _sufficient_levels(draft, seen)
@@ -224,16 +226,16 @@ def shares(
     """Return each view's share of a statement's level; the shares add up to 1."""
     split = SUM_SHARE[privacy] if accuracy.split is None else accuracy.split
     alone = {view.id for part in parts if not part.is_mean for view in part.views()}
-    found: dict[str, Fraction] = {}
+    weights: dict[str, Fraction] = {}
     for part in parts:
         # if another aggregate pays for the count, an AVG's whole share goes to its sum
         paid = accuracy.split is None and part.count is not None and part.count.id in alone
         for view, share in ((part.sum, Fraction(1) if paid else split), (part.count, 1 - split)):
             if view is not None:
                 weight = share if part.is_mean else Fraction(1)
-                found[view.id] = max(weight, found.get(view.id, weight))
-    total = sum(found.values())
-    return {view: share / total for view, share in found.items()}
+                weights[view.id] = max(weight, weights.get(view.id, weight))
+    total = sum(weights.values())
+    return {view: share / total for view, share in weights.items()}
 
 
 def _sufficient_levels(draft: Plan, seen: Callable[[Sequence[str]], int]) -> dict[str, Fraction]:
@@ -284,33 +286,33 @@ def declared_level(
 
 def _declared_level(
     part: Part,
-    made: Alignment,
+    alignment: Alignment,
     error: float,
     accuracy: Accuracy,
     alpha: float,
     privacy: PrivacyDefinition,
 ) -> Fraction:
-    if made.norm(None) == 0 or (part.sum is not None and made.norm(False) == 0):
+    if alignment.norm(None) == 0 or (part.sum is not None and alignment.norm(False) == 0):
         # nothing is added up, so the answer is exactly 0
         return LEAST_LEVEL
     if part.is_mean:
         z = NoiseDistribution("gaussian", 1.0).quantile(alpha)
-        return level_for_mean(made, error, float(accuracy.rows or 1), z)
-    norm = made.norm(None if part.sum is None else False)
-    return level_for_error(error, made.view.sensitivity(privacy) * norm, alpha, privacy)
+        return level_for_mean(alignment, error, float(accuracy.rows or 1), z)
+    norm = alignment.norm(None if part.sum is None else False)
+    return level_for_error(error, alignment.view.sensitivity(privacy) * norm, alpha, privacy)
 
 
 def _snapped(level: Fraction, accuracy: Accuracy) -> Fraction:
     """Round a level to the public grid: down for a requested cost, up for a requested error."""
-    snapped = snap(level, up=accuracy.error is not None)
-    if snapped is None:
+    grid_level = snap(level, up=accuracy.error is not None)
+    if grid_level is None:
         low, high = float(grid()[0]), float(grid()[-1])
         raise RequestError(
             f"one of the vectors would need epsilon {float(level):.3g}; "
             f"epsilon can be from {low:.2g} to {high:.3g}",
             "Ask for a larger epsilon or a different error.",
         )
-    return snapped
+    return grid_level
 
 
 def margin_of_error(

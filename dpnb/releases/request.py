@@ -125,10 +125,10 @@ def header(
     identifier: str | None,
 ) -> dict[str, Any]:
     """Return the part of a ledger entry that says who asked, when, and at what cost."""
-    made: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "analyst": analyst, "time": time, "request": request,
         "spent": cost.table.to_dict(), "row": cost.row.to_dict(),
     }  # fmt: skip
     if granted:
-        made["granted"] = [[place, str(part)] for place, part in granted]
-    return made if identifier is None else {**made, "identifier": identifier}
+        entry["granted"] = [[place, str(part)] for place, part in granted]
+    return entry if identifier is None else {**entry, "identifier": identifier}

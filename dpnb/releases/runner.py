@@ -118,8 +118,8 @@ class Runner:
                 self.tables,
                 lambda name, join: self.engines[name].obstacle(self.engines[join.table], join),
             )
-            listed = list(self.tables.values())
-            paired = [pair for table in listed for pair in table.pairs.values()]
+            base_tables = list(self.tables.values())
+            paired = [pair for table in base_tables for pair in table.pairs.values()]
             pairs = {pair.name: pair for pair in paired if isinstance(pair, Table)}
             self.tables |= pairs
             schemas = {name: table.schema for name, table in self.tables.items()}
@@ -135,28 +135,30 @@ class Runner:
             )
             for name, engine in self.engines.items():
                 engine.bound(self.store.secret(f"rows kept of {name}"))
-            for table in listed:
+            for table in base_tables:
                 for join in table.joins.values():
                     self.engines[table.name].join(self.engines[join.table], join)
             for name, table in pairs.items():
-                one, other = (self.engines[part] for part in name.split("*"))
-                self.engines[name] = one.paired(other, table)
+                first_engine, second_engine = (self.engines[part] for part in name.split("*"))
+                self.engines[name] = first_engine.paired(second_engine, table)
             self.declared = DeclaredViews(self.tables, self.engines)
         except BaseException:
             self.close()
             raise
 
-    def _fingerprint(self, known: dict[str, str], name: str, secret: bytes) -> str:
+    def _fingerprint(self, fingerprints: dict[str, str], name: str, secret: bytes) -> str:
         """Return the fingerprint of a table's rows and of the tables that it joins.
 
-        ``known`` keeps the fingerprints of single tables, so that each is read only once.
+        ``fingerprints`` keeps those of single tables, so that each is read only once.
         """
-        used = {*name.split("*"), *(join.table for join in self.tables[name].joins.values())}
-        for table in used - known.keys():
-            known[table] = self.engines[table].fingerprint(secret + table.encode())
-        if used == {name}:
-            return known[name]
-        sealed = json.dumps({table: known[table] for table in used}, sort_keys=True).encode()
+        table_names = {*name.split("*"), *(join.table for join in self.tables[name].joins.values())}
+        for table in table_names - fingerprints.keys():
+            fingerprints[table] = self.engines[table].fingerprint(secret + table.encode())
+        if table_names == {name}:
+            return fingerprints[name]
+        sealed = json.dumps(
+            {table: fingerprints[table] for table in table_names}, sort_keys=True
+        ).encode()
         return hmac.new(secret + name.encode(), sealed, "sha256").hexdigest()
 
     @property
@@ -195,8 +197,8 @@ class Runner:
         """
         try:
             return self._carried_out(request, cancel, identifier)
-        except _Refused as found:
-            refused = found
+        except _Refused as exception:
+            refused = exception
         self._note(refused.refusal)
         raise refused.error
 
@@ -230,12 +232,12 @@ class Runner:
             with self.lock:
                 ready = self._admitted(request, identifier)
                 plan, stored = ready.plan, ready.stored
-                found = request.known(plan) if stored is None else None
+                answer = request.known(plan) if stored is None else None
                 if stored is not None:
-                    found = request.result(plan, stored, fresh=False)
-                if found is not None:
+                    answer = request.result(plan, stored, fresh=False)
+                if answer is not None:
                     self.store.accountant.keep_identifier(request.analyst, identifier, plan.request)
-                    return found
+                    return answer
                 self._check(request, ready, self.store.now())
                 needed = request.needed(plan, ready.cost)
             exact = None
@@ -322,8 +324,8 @@ class Runner:
                 )
             except BudgetError as error:
                 limit, refused = error.limit, error
-        what = Refusal(request.analyst, request.verb, request.words(plan), cost.row, limit)
-        raise _Refused(refused, what)
+        refusal = Refusal(request.analyst, request.verb, request.words(plan), cost.row, limit)
+        raise _Refused(refused, refusal)
 
     def check(self) -> None:
         """Raise the error that prevents every request now, of the ledger or of a table's engine.

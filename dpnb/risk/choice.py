@@ -108,10 +108,10 @@ class Choice(Billed, Shown):
         if self.level is None:
             return self._nothing()
         level = loss_text(self.loss, self.privacy, self.delta)
-        said = f"{level}." if self.method == BY_HAND else f"At {level}, {self._meaning()}"
+        text = f"{level}." if self.method == BY_HAND else f"At {level}, {self._meaning()}"
         if not self.affordable:
-            said += " What is left does not pay for an answer at that privacy cost."
-        return said
+            text += " What is left does not pay for an answer at that privacy cost."
+        return text
 
     def _meaning(self) -> str:
         """Return what others can guess from an answer at the level."""
@@ -152,17 +152,17 @@ class Choice(Billed, Shown):
             return "A limit of 50 allows no answer, because each one helps a guess a little."
         if detail["limit"] is None:
             return f"No candidate is above the {name} that is spent."
-        allowed = amount_text(Fraction(detail["limit"]), 3, left=True)
+        allowance = amount_text(Fraction(detail["limit"]), 3, left=True)
         spent = amount_text(Fraction(detail["total"]), 3)
         if detail["policy"] == "paper-dynamic":
             return (
-                f"No candidate is above the {name} {spent} spent and within the {allowed} that your "
+                f"No candidate is above the {name} {spent} spent and within the {allowance} that your "
                 "limit allows."
             )
         left = Fraction(detail["left"])
         if left < LEAST_LEVEL:
             return (
-                f"Your limit allows a total of {name} {allowed}, and {spent} is spent. Raise the limit or "
+                f"Your limit allows a total of {name} {allowance}, and {spent} is spent. Raise the limit or "
                 "reuse answers."
             )
         return f"Your limit allows {name} {amount_text(left, 3, left=True)} now, but no candidate is that small."
@@ -177,18 +177,18 @@ class Choice(Billed, Shown):
         """
         if self.level is None or self.method not in ("public", "safe counts"):
             return []
-        said = []
+        caveats = []
         if self.method == "safe counts":
             if self.detail["k"]:
                 above = at_most_text(self.detail["ceiling"])
-                said.append(f"Those people may be guessed right up to {above} times in 100.")
+                caveats.append(f"Those people may be guessed right up to {above} times in 100.")
             else:
-                said.append(
+                caveats.append(
                     "The counts could not show that, so the rule is used: nobody is above your limit."
                 )
         if not self.ids and self.guesses < OVER:
-            said.append(self._several())
-        return said
+            caveats.append(self._several())
+        return caveats
 
     def _several(self) -> str:
         """Return the caveat for people with several rows (docs/methods/rdr.md, statement 13)."""
@@ -274,12 +274,12 @@ class RiskHistogram(Billed, Shown):
         list of str
             One for each count.
         """
-        shown: list[str] = []
+        percentages: list[str] = []
         for digits in range(5):
-            shown = [f"{100 * edge:.{digits}f} %" for edge in self.edges]
-            if len(set(shown)) == len(shown):
+            percentages = [f"{100 * edge:.{digits}f} %" for edge in self.edges]
+            if len(set(percentages)) == len(percentages):
                 break
-        return ["0 %", *(f"{low} to {high}" for low, high in itertools.pairwise(shown))]
+        return ["0 %", *(f"{low} to {high}" for low, high in itertools.pairwise(percentages))]
 
     def to_frame(self) -> pd.DataFrame:
         """Return the edges of each bin, its released count and the confidence interval.

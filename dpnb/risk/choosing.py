@@ -67,8 +67,8 @@ def read_limit(profile: RiskProfile, tau: object, guesses: object) -> Limit:
     if guesses is not None:
         if tau != TAU:
             raise RequestError("give tau or guesses, not both", "Give one limit: guesses=60.")
-        wanted = read_guesses(guesses)
-        return Limit(0.0, level_of_guesses(wanted, profile.privacy), wanted)
+        guess_limit = read_guesses(guesses)
+        return Limit(0.0, level_of_guesses(guess_limit, profile.privacy), guess_limit)
     least = threshold(tau)
     most = limit(least, profile.privacy, profile.form)
     return Limit(least, most, guesses_within(most, profile.privacy))
@@ -110,13 +110,13 @@ def by_rule(
     spent = profile.budget.spent.level(profile.privacy)
     most = _within(profile, wanted, policy)
     if policy == "paper-dynamic" or candidates is not None or math.isinf(most):
-        listed = descending(candidates)
+        levels = descending(candidates)
         if policy == "paper-dynamic":
             # compare the charge: a pure session may charge less than the candidate
-            listed = tuple(c for c in listed if profile.context.charged(c) > spent)
-        chosen = largest_within(listed, most)
+            levels = tuple(c for c in levels if profile.context.charged(c) > spent)
+        chosen_level = largest_within(levels, most)
     else:
-        chosen = _usable(most)
+        chosen_level = _usable(most)
     # the amounts already spent may themselves have been picked
     picked = picked or late or is_picked(candidates)
     picked = picked or (policy != "alone" and profile.context.conditional)
@@ -127,15 +127,15 @@ def by_rule(
         "left": str(left),
         "total": str(spent),
     }
-    return choice(profile, chosen, "rule", "public", wanted, detail, picked=picked)
+    return choice(profile, chosen_level, "rule", "public", wanted, detail, picked=picked)
 
 
-def _within(profile: RiskProfile, wanted: Limit, policy: str) -> float:
+def _within(profile: RiskProfile, risk_limit: Limit, policy: str) -> float:
     """Return the largest level within a limit, by the public rule."""
     if policy != "cumulative":
-        return wanted.level
+        return risk_limit.level
     spent = float(profile.budget.spent.level(profile.privacy))
-    return min(wanted.level, profile.context.affordable(wanted.level - spent))
+    return min(risk_limit.level, profile.context.affordable(risk_limit.level - spent))
 
 
 def _usable(level: float) -> Fraction | None:
@@ -153,15 +153,15 @@ def by_preference(
 ) -> Choice:
     """Choose by exact values: RDR, Algorithm 1, without the release."""
     if guesses is not None:
-        found = read_limit(profile, tau, guesses)
-        wanted: Preference = preferences.MaxLoss(found.level)
+        risk_limit = read_limit(profile, tau, guesses)
+        criterion: Preference = preferences.MaxLoss(risk_limit.level)
         name = "max_loss"
     else:
-        wanted = preferences.read(preference, tau, p=p)
+        criterion = preferences.read(preference, tau, p=p)
         name = preference if isinstance(preference, str) else type(preference).__name__
-        found = Limit(wanted.threshold, math.inf, 100.0)
-    chosen = profile.search(wanted, descending(candidates))
-    return choice(profile, chosen, "data", name, found, {})
+        risk_limit = Limit(criterion.threshold, math.inf, 100.0)
+    chosen_level = profile.search(criterion, descending(candidates))
+    return choice(profile, chosen_level, "data", name, risk_limit, {})
 
 
 def read_counts_target(
@@ -181,16 +181,18 @@ def read_counts_target(
                 "noisy counts cannot show that nobody is above the limit",
                 "Leave at_most out: the rule promises that for free.",
             )
-    asked = rho is not None or epsilon is not None
-    held = profile.context.bought(Histogram())
-    if asked:
+    explicit = rho is not None or epsilon is not None
+    paid_cost = profile.context.bought(Histogram())
+    if explicit:
         cost = profile.cost(rho, epsilon)[0]
-        return CountsTarget(count, _float(share), cost, profile.privacy, asked, held == cost)
+        return CountsTarget(
+            count, _float(share), cost, profile.privacy, explicit, paid_cost == cost
+        )
     cost = DEFAULT_COST[profile.privacy] if count is None else price(count, profile.privacy)
     # counts already paid for serve any target that needs no higher cost
-    enough = held >= cost
+    enough = paid_cost >= cost
     return CountsTarget(
-        count, _float(share), held if enough else cost, profile.privacy, asked, enough
+        count, _float(share), paid_cost if enough else cost, profile.privacy, explicit, enough
     )
 
 
@@ -211,7 +213,7 @@ def released(
 
 def counted(
     profile: RiskProfile,
-    limit_: Limit,
+    risk_limit: Limit,
     target: CountsTarget,
     policy: str,
     picked: bool,
@@ -221,12 +223,12 @@ def counted(
 
     Algorithm 20 of docs/methods/rdr.md.
     """
-    check_counts(profile, limit_, target, policy)
-    drawn = profile.spend(Histogram(), (target.cost, picked), progress)
-    counts, upper, least = bounds(drawn.values, target.cost, profile.privacy)
-    own = float(target.cost) if policy == "alone" else 0.0
-    first = _usable(_within(profile, limit_, policy) - own)
-    conditional = picked or drawn.charge.conditional
+    check_counts(profile, risk_limit, target, policy)
+    draw = profile.spend(Histogram(), (target.cost, picked), progress)
+    counts, upper, least = bounds(draw.values, target.cost, profile.privacy)
+    counts_cost = float(target.cost) if policy == "alone" else 0.0
+    first = _usable(_within(profile, risk_limit, policy) - counts_cost)
+    conditional = picked or draw.charge.conditional
     kind = PickedRational if conditional else Fraction
     levels = []
     for k in range(BINS + 1 if first is not None else 0):
@@ -237,25 +239,25 @@ def counted(
         levels.append(CountedLevel(kind(level), people, 0.0 if k == 0 else share, ceiling))
     return SafeCounts(
         sql=profile.sql.strip(),
-        limit=limit_.guesses,
+        limit=risk_limit.guesses,
         counts=counts,
         upper=upper,
         least_n=least,
         confidence=1 - FAILURE,
         levels=tuple(levels),
-        **_released(profile, drawn, conditional=conditional),
+        **_released(profile, draw, conditional=conditional),
     )
 
 
 def check_counts(
-    profile: RiskProfile, limit_: Limit, target: CountsTarget, policy: str = "cumulative"
+    profile: RiskProfile, risk_limit: Limit, target: CountsTarget, policy: str = "cumulative"
 ) -> None:
     """Refuse counts that could hardly show anything, from public numbers and before any draw.
 
     Bound 21 of docs/methods/rdr.md.
     """
     _one_of(policy, POLICIES[:2], "policy")
-    if math.isinf(limit_.level):
+    if math.isinf(risk_limit.level):
         raise RequestError("safe counts need a limit below 100", "Give guesses=60.")
     if profile.cumulative:
         raise RequestError(
@@ -274,12 +276,12 @@ def check_counts(
             "rule for free.",
         )
     spent = budget.spent.level(profile.privacy) if policy == "cumulative" else Fraction(0)
-    if not math.isinf(limit_.level) and float(spent + target.cost) >= limit_.level:
+    if not math.isinf(risk_limit.level) and float(spent + target.cost) >= risk_limit.level:
         raise RequestError(
-            f"your limit allows a total of {name} {amount_text(limit_.level, 3, left=True)}, but "
+            f"your limit allows a total of {name} {amount_text(risk_limit.level, 3, left=True)}, but "
             f"{amount_text(spent, 3)} is spent and the counts cost {amount_text(target.cost, 3)}",
             "Raise the limit, allow more people, or use the rule for free."
-            if float(spent) < limit_.level
+            if float(spent) < risk_limit.level
             else "Raise the limit or reuse answers.",
         )
     left = budget.remaining.level(profile.privacy)
@@ -303,18 +305,20 @@ def privately(
     progress: Progress | None,
 ) -> Choice:
     """Choose the largest level at which safe counts meet the target, or else the rule's level."""
-    wanted, target = (
+    risk_limit, target = (
         read_limit(profile, tau, guesses),
         read_counts_target(profile, at_most, p, *cost),
     )
-    listed = None if candidates is None else descending(candidates)
+    levels = None if candidates is None else descending(candidates)
     late = not profile.context.settle(
-        "counts", wanted, target.at_most, target.share, cost, policy, listed
+        "counts", risk_limit, target.at_most, target.share, cost, policy, levels
     )
-    found = counted(profile, wanted, target, policy, late or is_picked(cost, at_most, p), progress)
-    k = best(profile, found, target)
+    safe_counts = counted(
+        profile, risk_limit, target, policy, late or is_picked(cost, at_most, p), progress
+    )
+    k = best(profile, safe_counts, target)
     picked = late or is_picked(candidates, tau, guesses, at_most, p)
-    return from_counts(profile, found, target, k, wanted, policy, listed, picked=picked)
+    return from_counts(profile, safe_counts, target, k, risk_limit, policy, levels, picked=picked)
 
 
 def from_counts(
@@ -329,9 +333,11 @@ def from_counts(
     picked: bool = False,
 ) -> Choice:
     """Build the choice of the k-th level of safe counts."""
-    at = found.levels[k] if found.levels else None
-    level = None if at is None else at.level
-    chosen = level if level is None or listed is None else largest_within(listed, float(level))
+    counted_level = found.levels[k] if found.levels else None
+    level = None if counted_level is None else counted_level.level
+    chosen_level = (
+        level if level is None or listed is None else largest_within(listed, float(level))
+    )
     if policy == "cumulative":
         picked = picked or profile.context.conditional
     detail = {
@@ -340,9 +346,9 @@ def from_counts(
         "k": k,
         "at_most": target.at_most,
         "share": target.share,
-        "people": 0 if at is None else at.at_most,
-        "people_share": 0.0 if at is None else at.share,
-        "ceiling": 50.0 if at is None else at.ceiling,
+        "people": 0 if counted_level is None else counted_level.at_most,
+        "people_share": 0.0 if counted_level is None else counted_level.share,
+        "ceiling": 50.0 if counted_level is None else counted_level.ceiling,
         "confidence": found.confidence,
         "counts": list(found.counts),
         "upper": list(found.upper),
@@ -351,7 +357,9 @@ def from_counts(
         "total": str(profile.budget.spent.level(profile.privacy)),
         "left": str(level or 0),
     }
-    return choice(profile, chosen, "private", "safe counts", wanted, detail, found, picked=picked)
+    return choice(
+        profile, chosen_level, "private", "safe counts", wanted, detail, found, picked=picked
+    )
 
 
 def best(profile: RiskProfile, found: SafeCounts, target: CountsTarget) -> int:
@@ -381,36 +389,36 @@ def on_paper(
             "private choices cannot include earlier answers",
             "Leave cumulative=True out of curator.risk.",
         )
-    listed = descending(candidates)
+    levels = descending(candidates)
     least = preferences.positive(tau, "tau") if method == "variance" else threshold(tau)
     mechanism: Mechanism
     if method == "quantile":
         mechanism = quantile = Quantile(_proportion("0.99" if p is None else p))
-        drawn = profile.spend(mechanism, cost, progress)
-        level = quantile.level(drawn.values, least, profile.privacy, profile.form)
-        chosen = largest_within(listed, level)
+        draw = profile.spend(mechanism, cost, progress)
+        level = quantile.level(draw.values, least, profile.privacy, profile.form)
+        chosen_level = largest_within(levels, level)
     elif method == "tail":
         count = _people(0 if most is None else most)
-        mechanism = Tail(listed, least, count, profile.form)
-        drawn = profile.spend(mechanism, cost, progress)
-        chosen = listed[drawn.values[0]] if drawn.values[0] >= 0 else None
+        mechanism = Tail(levels, least, count, profile.form)
+        draw = profile.spend(mechanism, cost, progress)
+        chosen_level = levels[draw.values[0]] if draw.values[0] >= 0 else None
     else:
         mechanism = moments = Moments()
-        drawn = profile.spend(mechanism, cost, progress)
-        level = moments.level(drawn.values, least, cost[0], profile.privacy)
-        chosen = largest_within(listed, level)
-    detail = {**mechanism.definition(), "drawn": list(drawn.values), "mode": "paper"}
+        draw = profile.spend(mechanism, cost, progress)
+        level = moments.level(draw.values, least, cost[0], profile.privacy)
+        chosen_level = largest_within(levels, level)
+    detail = {**mechanism.definition(), "drawn": list(draw.values), "mode": "paper"}
     picked = is_picked(candidates, tau, p, most) or not profile.context.settle(
-        "paper", method, least, cost, str(p), str(most), listed
+        "paper", method, least, cost, str(p), str(most), levels
     )
     return choice(
         profile,
-        chosen,
+        chosen_level,
         "private",
         method,
         Limit(least, math.inf, 100.0),
         detail,
-        drawn,
+        draw,
         picked=picked,
     )
 
@@ -455,25 +463,25 @@ def choice(
 def shared(profile: RiskProfile, bins: int, cost: Cost, progress: Progress | None) -> RiskHistogram:
     """Release the histogram of contributions with noise (docs/methods/rdr.md, theorem 22)."""
     mechanism = Counts(bins)
-    drawn = profile.spend(mechanism, cost, progress)
+    draw = profile.spend(mechanism, cost, progress)
     # the quantile of the continuous distribution, rounded up to m, is safe for whole-number noise:
     # the sum of its distribution beyond m is at most the integral of the continuous one beyond m
     half = math.floor(distribution(cost[0], 1.0, profile.privacy).quantile(0.05 / (bins + 1))) + 1
     return RiskHistogram(
         sql=profile.sql.strip(),
         edges=(0.0, *(STEPS * (i + 1) // bins / STEPS for i in range(bins))),
-        counts=tuple(float(value) for value in drawn.values),
-        low=tuple(max(0.0, value - half) for value in drawn.values),
-        high=tuple(max(0.0, value + half) for value in drawn.values),
+        counts=tuple(float(count) for count in draw.values),
+        low=tuple(max(0.0, count - half) for count in draw.values),
+        high=tuple(max(0.0, count + half) for count in draw.values),
         confidence=0.95,
-        **_released(profile, drawn, conditional=drawn.charge.conditional),
+        **_released(profile, draw, conditional=draw.charge.conditional),
     )
 
 
-def _released(profile: RiskProfile, drawn: Drawn, *, conditional: bool) -> dict[str, Any]:
+def _released(profile: RiskProfile, draw: Drawn, *, conditional: bool) -> dict[str, Any]:
     """Return the fields that every released result has."""
-    spent = drawn.charge.spent if drawn.fresh else PrivacyLoss.none()
-    bill = profile.budget.charged(spent, stored=not drawn.fresh, conditional=conditional)
+    spent = draw.charge.spent if draw.fresh else PrivacyLoss.none()
+    bill = profile.budget.charged(spent, stored=not draw.fresh, conditional=conditional)
     return {"bill": bill, "ledger": profile.ledger, "ids": profile.ids}
 
 
@@ -485,9 +493,9 @@ def _affordable(profile: RiskProfile, level: Fraction) -> bool:
         return False
 
 
-def _one_of(value: object, known: tuple[str, ...], name: str) -> None:
-    if not isinstance(value, str) or value not in known:
-        raise RequestError(f"there is no {name} {given(value)}", f"Use {', '.join(known)}.")
+def _one_of(value: object, choices: tuple[str, ...], name: str) -> None:
+    if not isinstance(value, str) or value not in choices:
+        raise RequestError(f"there is no {name} {given(value)}", f"Use {', '.join(choices)}.")
 
 
 def _people(value: object) -> int:

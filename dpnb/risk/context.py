@@ -76,14 +76,18 @@ class RiskContext:
         A view already released at level h costs max(0, share level - h): piecewise linear in level.
         """
         with self.runner.reading():
-            held = [float(self.store.accountant.finest(view)) for view in self.plan.views]
+            released_levels = [
+                float(self.store.accountant.finest(view)) for view in self.plan.views
+            ]
         parts = shares(self.plan.parts, self.plan.accuracy, self.plan.privacy)
         weights = [float(parts[view]) for view in self.plan.views]
-        reached = sorted(
-            zip((h / w for h, w in zip(held, weights, strict=True)), weights, strict=True)
+        breakpoints = sorted(
+            zip(
+                (h / w for h, w in zip(released_levels, weights, strict=True)), weights, strict=True
+            )
         )
         slope, paid, level = 0.0, 0.0, 0.0
-        for start, weight in reached:
+        for start, weight in breakpoints:
             if paid + slope * (start - level) > cost:
                 break
             paid, level = paid + slope * (start - level), start
@@ -136,9 +140,9 @@ class RiskContext:
         if self.table.public:
             return True
         with self.runner.reading():
-            written = self.store.looks.get(self.statement)
-        settled = self.store.shown.settle(self.statement, repr(terms), late=written is not None)
-        return settled or (written is not None and repr(terms) in written)
+            look_terms = self.store.looks.get(self.statement)
+        settled = self.store.shown.settle(self.statement, repr(terms), late=look_terms is not None)
+        return settled or (look_terms is not None and repr(terms) in look_terms)
 
     def bought(self, mechanism: Mechanism) -> Fraction:
         """Return the highest cost paid for a mechanism on this statement; 0 if there is none."""
@@ -168,8 +172,8 @@ class RiskContext:
 
     def answer(self, level: Fraction | Picked) -> Answer:
         """Release the statement at a level."""
-        released: Answer = self.runner.run(self.request(level))
-        return released
+        noisy_answer: Answer = self.runner.run(self.request(level))
+        return noisy_answer
 
     def select(
         self,
@@ -185,15 +189,15 @@ class RiskContext:
         )
         cancel = threading.Event()
         run = partial(self.runner.run, request, cancel)
-        drawn: Drawn = wait(run, cancel, self.engine.interrupt, progress)
-        return drawn
+        draw: Drawn = wait(run, cancel, self.engine.interrupt, progress)
+        return draw
 
     def look(self, work: Callable[[], T], progress: Progress | None = None) -> T:
         """Look at the data in a thread that an interrupt can stop; failures have one fixed text."""
         cancel = threading.Event()
         look = partial(looked, work, cancel)
-        found: T = wait(look, cancel, self.engine.interrupt, progress, free=True)
-        return found
+        outcome: T = wait(look, cancel, self.engine.interrupt, progress, free=True)
+        return outcome
 
     def __repr__(self) -> str:
         return "RiskContext(private)"

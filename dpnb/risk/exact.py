@@ -50,8 +50,8 @@ class Exact:
     ) -> None:
         self.name = name
         self._columns: dict[str, npt.NDArray[Any]] = {}
-        for wanted, column in reversed(list(columns)):
-            key = next(n for n in _numbered(wanted) if n not in self._columns)
+        for label, column in reversed(list(columns)):
+            key = next(n for n in _numbered(label) if n not in self._columns)
             self._columns[key] = np.asarray(column)
         self._columns = dict(reversed(self._columns.items()))
         self._public = public
@@ -129,9 +129,9 @@ class Indicators:
         guesses: npt.ArrayLike | None = None,
         noun: str = "rows",
     ) -> None:
-        found = np.asarray(values, dtype=np.float64)
-        order = np.argsort(found, kind="stable")
-        self.values: npt.NDArray[np.float64] = found[order]
+        indicators = np.asarray(values, dtype=np.float64)
+        order = np.argsort(indicators, kind="stable")
+        self.values: npt.NDArray[np.float64] = indicators[order]
         self.counts: npt.NDArray[np.int64] = np.asarray(counts, dtype=np.int64)[order]
         self.guesses = None if guesses is None else np.asarray(guesses, dtype=np.float64)[order]
         self.floor = floor

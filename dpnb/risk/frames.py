@@ -52,12 +52,12 @@ def coarse(privacy: PrivacyDefinition) -> tuple[Fraction, ...]:
 def start(profile: RiskProfile, candidates: Sequence[Fraction], limit: float) -> int:
     """Return the index of the largest candidate at which nobody is above the limit, else 0."""
     rows = profile._rows
-    kept = [
+    indices = [
         i
         for i, candidate in enumerate(candidates)
         if within(float(rows.guesses(float(candidate)).max(initial=COIN)), limit)
     ]
-    return max(kept, default=0)
+    return max(indices, default=0)
 
 
 def within(found: float, limit: float) -> bool:
@@ -67,12 +67,16 @@ def within(found: float, limit: float) -> bool:
 
 def limits(limit: float) -> list[dict[str, Any]]:
     """Return the limits to pick from, as plain data: the usual ones and the given one."""
-    named = [("", value) for value in PRESETS]
+    thresholds = [("", threshold) for threshold in PRESETS]
     if limit not in PRESETS:
-        named.insert(0, ("yours ", limit))
+        thresholds.insert(0, ("yours ", limit))
     return [
-        {"guesses": value, "text": at_most_text(value), "name": f"{word}{at_most_text(value)}"}
-        for word, value in named
+        {
+            "guesses": threshold,
+            "text": at_most_text(threshold),
+            "name": f"{word}{at_most_text(threshold)}",
+        }
+        for word, threshold in thresholds
     ]
 
 
@@ -97,22 +101,24 @@ def frames(profile: RiskProfile, candidates: Sequence[Fraction], limit: float) -
     """
     rows = profile._rows
     thresholds = limits(limit)
-    asked = [float(one["guesses"]) for one in thresholds]
-    guessed = [rows.guesses(float(level)) for level in candidates]
+    guess_limits = [float(threshold["guesses"]) for threshold in thresholds]
+    guesses_by_level = [rows.guesses(float(level)) for level in candidates]
     return {
         "statement": " ".join(profile.sql.split()),
         "public": profile.public,
         "rows": rows.total,
         "noun": rows.noun(),
         "levels": [
-            _level(profile, level, found, asked)
-            for level, found in zip(candidates, guessed, strict=True)
+            _level(profile, level, row_guesses, guess_limits)
+            for level, row_guesses in zip(candidates, guesses_by_level, strict=True)
         ],
         "thresholds": thresholds,
-        "first": asked.index(limit),
+        "first": guess_limits.index(limit),
         "at": start(profile, candidates, limit),
         "top": _top(profile),
-        "groups": _groups(profile, rows, candidates, guessed, asked) if profile.by else None,
+        "groups": _groups(profile, rows, candidates, guesses_by_level, guess_limits)
+        if profile.by
+        else None,
         "notes": _notes(profile),
     }
 
@@ -149,24 +155,27 @@ def rows_text(count: int, total: int, unit: str = "") -> str:
     if count == 0:
         return "none"
     plural = "" if count == 1 else "s" if unit == "row" else " values"
-    named = f"{count:,}{f' {unit}{plural}' if unit else ''}"
+    count_text = f"{count:,}{f' {unit}{plural}' if unit else ''}"
     if count == total:
-        return f"all {named}" if total > 1 else f"the only {unit or 'one'}"
-    return f"{named} ({share_text(count / total)})"
+        return f"all {count_text}" if total > 1 else f"the only {unit or 'one'}"
+    return f"{count_text} ({share_text(count / total)})"
 
 
 def _level(
-    profile: RiskProfile, level: Fraction, found: Values, asked: Sequence[float]
+    profile: RiskProfile, level: Fraction, row_guesses: Values, guess_limits: Sequence[float]
 ) -> dict[str, Any]:
-    """Return the frame of one candidate; ``found`` are guesses right of 100."""
+    """Return the frame of one candidate; ``row_guesses`` are guesses right of 100."""
     rows = profile._rows
-    high = float(found.max(initial=COIN))
-    most = int(rows.counts[found >= high * (1 - TIE)].sum())
-    above = [int(rows.counts[found > one * (1 + TIE)].sum()) for one in asked]
-    floor = int(rows.counts[found <= COIN].sum())
+    high = float(row_guesses.max(initial=COIN))
+    most = int(rows.counts[row_guesses >= high * (1 - TIE)].sum())
+    above = [
+        int(rows.counts[row_guesses > guess_limit * (1 + TIE)].sum())
+        for guess_limit in guess_limits
+    ]
+    floor = int(rows.counts[row_guesses <= COIN].sum())
     loss = PrivacyLoss.of(level, profile.privacy)
-    shown = profile.privacy is ZCDP and profile.delta is not None
-    epsilon = loss.epsilon_at(profile.delta) if shown and profile.delta is not None else None
+    has_epsilon = profile.privacy is ZCDP and profile.delta is not None
+    epsilon = loss.epsilon_at(profile.delta) if has_epsilon and profile.delta is not None else None
     return {
         "name": name(level, profile.privacy),
         "epsilon": "" if epsilon is None else f"epsilon {amount_text(epsilon)}",
@@ -178,26 +187,26 @@ def _level(
         "beyond": [rows_text(count, rows.total) for count in above],
         "floor": floor,
         "floor_text": rows_text(floor, rows.total),
-        "counts": _bins(found, rows),
+        "counts": _bins(row_guesses, rows),
         "sentence": profile.sentence_at(float(level)),
     }
 
 
-def _bins(found: Values, rows: Rows) -> list[int]:
+def _bins(row_guesses: Values, rows: Rows) -> list[int]:
     """Return how many rows above a coin toss lie in each of BINS equal bins from 50 to 100."""
-    above = found > COIN
-    places = np.ceil((found[above] - COIN) / COIN * BINS * (1 - TIE)).astype(np.int64) - 1
-    filled = np.zeros(BINS, dtype=np.int64)
-    np.add.at(filled, np.clip(places, 0, BINS - 1), rows.counts[above])
-    return [int(count) for count in filled]
+    above = row_guesses > COIN
+    places = np.ceil((row_guesses[above] - COIN) / COIN * BINS * (1 - TIE)).astype(np.int64) - 1
+    bin_counts = np.zeros(BINS, dtype=np.int64)
+    np.add.at(bin_counts, np.clip(places, 0, BINS - 1), rows.counts[above])
+    return [int(count) for count in bin_counts]
 
 
 def _top(profile: RiskProfile) -> dict[str, Any]:
     """Return the largest contributions, with their share in percent."""
-    found = profile.top(TOP)
-    table = _table(found)
+    contributions = profile.top(TOP)
+    table = _table(contributions)
     place = table["head"].index(SHARE)
-    for line, share in zip(table["rows"], found[SHARE], strict=True):
+    for line, share in zip(table["rows"], contributions[SHARE], strict=True):
         line[place] = f"{100 * share:.3g} %"
     return table
 
@@ -206,67 +215,70 @@ def _groups(
     profile: RiskProfile,
     rows: Rows,
     candidates: Sequence[Fraction],
-    guessed: Sequence[Values],
-    asked: Sequence[float],
+    guesses_by_level: Sequence[Values],
+    guess_limits: Sequence[float],
 ) -> dict[str, Any]:
     """Return for each group the rows above each limit, the most guesses, the largest indicator."""
     cells = len(profile.groups)
     sizes = rows.by_cell(np.ones(len(rows.counts)), cells)[0]
-    shown = [int(cell) for cell in np.flatnonzero(sizes)]
-    listed = shown[:MOST_GROUPS]
-    most = [rows.by_cell(found, cells)[2] for found in guessed]
+    nonempty_cells = [int(cell) for cell in np.flatnonzero(sizes)]
+    first_cells = nonempty_cells[:MOST_GROUPS]
+    most = [rows.by_cell(row_guesses, cells)[2] for row_guesses in guesses_by_level]
     ratios = [rows.by_cell(rows.relative(float(level)), cells)[2] for level in candidates]
     text = at_most_text if rows.at_most else about_text
     return {
         "by": ", ".join(profile.by),
-        "names": [profile.groups[cell] for cell in listed],
-        "rows": [f"{int(sizes[cell]):,}" for cell in listed],
-        "hidden": len(shown) - len(listed),
-        "guesses": [[text(float(values[cell])) for cell in listed] for values in most],
-        "indicator": [[factor(float(values[cell])) for cell in listed] for values in ratios],
+        "names": [profile.groups[cell] for cell in first_cells],
+        "rows": [f"{int(sizes[cell]):,}" for cell in first_cells],
+        "hidden": len(nonempty_cells) - len(first_cells),
+        "guesses": [[text(float(values[cell])) for cell in first_cells] for values in most],
+        "indicator": [[factor(float(values[cell])) for cell in first_cells] for values in ratios],
         "beyond": [
-            [[_above(rows, found, one, cell) for cell in listed] for one in asked]
-            for found in guessed
+            [
+                [_above(rows, row_guesses, guess_limit, cell) for cell in first_cells]
+                for guess_limit in guess_limits
+            ]
+            for row_guesses in guesses_by_level
         ],
     }
 
 
-def _above(rows: Rows, found: Values, limit: float, cell: int) -> str:
-    count = int(rows.counts[(rows.cells == cell) & (found > limit * (1 + TIE))].sum())
+def _above(rows: Rows, row_guesses: Values, limit: float, cell: int) -> str:
+    count = int(rows.counts[(rows.cells == cell) & (row_guesses > limit * (1 + TIE))].sum())
     return f"{count:,}" if count else "none"
 
 
 def _table(exact: Exact, places: Sequence[int] | None = None) -> dict[str, Any]:
     """Return the lines at ``places``, or all, as texts, and which columns hold numbers."""
     frame = exact.to_frame()
-    chosen = frame if places is None else frame.iloc[list(places)]
+    lines = frame if places is None else frame.iloc[list(places)]
     return {
         "head": [str(name) for name in frame.columns],
         "numbers": [column.dtype.kind in "if" for _, column in frame.items()],
-        "rows": [[_cell(value) for value in line] for line in chosen.itertuples(index=False)],
+        "rows": [[_cell(value) for value in line] for line in lines.itertuples(index=False)],
     }
 
 
 def _cell(value: object) -> str:
     if isinstance(value, (float, np.floating)):
         number = float(value)
-        whole = number.is_integer() and abs(number) < 1e15
-        return f"{number + 0.0:,.0f}" if whole else f"{number:,.4g}"
+        integral = number.is_integer() and abs(number) < 1e15
+        return f"{number + 0.0:,.0f}" if integral else f"{number:,.4g}"
     if isinstance(value, (int, np.integer)):
         return f"{int(value):,}"
     return str(value)
 
 
 def _notes(profile: RiskProfile) -> list[str]:
-    told = []
+    notes = []
     if profile.cumulative:
-        told.append("Earlier answers are included, as if all had been fixed in advance.")
+        notes.append("Earlier answers are included, as if all had been fixed in advance.")
     if profile.approximate:
-        told.append(
+        notes.append(
             "There are many different contributions, so each is rounded up, by at most 1/4096."
         )
     if profile.privacy is PURE:
-        told.append(
+        notes.append(
             "A release rounds epsilon down to a public grid, so it reveals a little less than shown."
         )
-    return told
+    return notes

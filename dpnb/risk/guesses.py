@@ -42,16 +42,16 @@ def gaussian(mu_squared: npt.ArrayLike) -> Values:
     """
     from scipy import special
 
-    found: Values = special.erf(np.sqrt(np.asarray(mu_squared, dtype=np.float64) / 8))
-    return found
+    distances: Values = special.erf(np.sqrt(np.asarray(mu_squared, dtype=np.float64) / 8))
+    return distances
 
 
 def discrete_gaussian(sigma: float, steps: int) -> float:
     """Return TV of a discrete Gaussian that is shifted by the integer ``steps`` (theorem 10)."""
     reach = math.ceil(40 * sigma) + steps
-    drawn = np.arange(-reach, reach + 1)
-    masses = np.exp(-(drawn.astype(np.float64) ** 2) / (2 * sigma**2))
-    inside = (2 * drawn > -steps) & (2 * drawn <= steps)
+    points = np.arange(-reach, reach + 1)
+    masses = np.exp(-(points.astype(np.float64) ** 2) / (2 * sigma**2))
+    inside = (2 * points > -steps) & (2 * points <= steps)
     return float(masses[inside].sum() / masses.sum())
 
 
@@ -72,9 +72,9 @@ def laplace(sizes: npt.ArrayLike) -> Values:
     most 2e-4.
     """
     rising = np.sort(np.asarray(sizes, dtype=np.float64), axis=-1)
-    rest, total = rising[..., :-1], rising.sum(axis=-1)
-    overlap = np.exp(-total / 2) * np.prod(1 + rest / 2, axis=-1)
-    mixed = np.asarray(rising[..., -1] < rest.sum(axis=-1))
+    smaller_sizes, total = rising[..., :-1], rising.sum(axis=-1)
+    overlap = np.exp(-total / 2) * np.prod(1 + smaller_sizes / 2, axis=-1)
+    mixed = np.asarray(rising[..., -1] < smaller_sizes.sum(axis=-1))
     if mixed.any():
         overlap = np.array(overlap)
         overlap[mixed] = 1 - composed(laplaces=rising[mixed])
@@ -110,11 +110,11 @@ def zcdp(rho: npt.ArrayLike) -> Values:
     Theorem 12. With e = ln((1+TV)/(1-TV)) this reads e tanh(e/2) = rho: randomised response is the
     worst case.
     """
-    wanted = np.asarray(rho, dtype=np.float64)
-    low, high = np.zeros_like(wanted), wanted + 2
+    targets = np.asarray(rho, dtype=np.float64)
+    low, high = np.zeros_like(targets), targets + 2
     for _ in range(60):
         middle = (low + high) / 2
-        above = middle * np.tanh(middle / 2) > wanted
+        above = middle * np.tanh(middle / 2) > targets
         low, high = np.where(above, low, middle), np.where(above, middle, high)
     return np.asarray(np.tanh(high / 2))
 
@@ -125,8 +125,8 @@ def several(distances: Sequence[npt.ArrayLike]) -> Values:
     Theorem 11.
     """
     overlap: Values = np.ones(())
-    for one in distances:
-        overlap = overlap * (1 - np.asarray(one, dtype=np.float64))
+    for distance in distances:
+        overlap = overlap * (1 - np.asarray(distance, dtype=np.float64))
     return np.asarray(1 - overlap)
 
 
@@ -160,27 +160,27 @@ def composed(
     while np.max(_rest(cut, mu2, t)) > _CUT:
         cut *= 1.25
     nodes = (np.arange(math.ceil(cut / width)) + 0.5) * width
-    found = np.zeros(lines)
+    sums = np.zeros(lines)
     block = max(1, _BLOCK // lines)
     for start in range(0, len(nodes), block):
         v = nodes[start : start + block]
         parts = np.exp(-mu2 / 8 - mu2 * v**2 / 2)
         for column in t.T:
-            one = column[:, None]
-            parts = parts * np.exp(-one / 2) * (np.cos(v * one) + np.sin(v * one) / (2 * v))
+            sizes = column[:, None]
+            parts = parts * np.exp(-sizes / 2) * (np.cos(v * sizes) + np.sin(v * sizes) / (2 * v))
         for epsilon in responses:
             parts = parts * np.cos(v * epsilon) / math.cosh(epsilon / 2)
-        found = found + (parts / (0.25 + v**2)).sum(axis=1)
+        sums = sums + (parts / (0.25 + v**2)).sum(axis=1)
     end = len(nodes) * width
-    overlap = found * width / math.pi - _rest(end, mu2, t)
+    overlap = sums * width / math.pi - _rest(end, mu2, t)
     return np.asarray(1 - np.clip(overlap, 0.0, 1.0))
 
 
 def _rest(cut: float, mu2: Values, t: Values) -> Values:
     """Return for each line a bound on the integral beyond ``cut`` (theorem 11)."""
     laplaces = np.exp(-t / 2) * (1 + np.minimum(t / 2, 1 / (2 * cut)))
-    found: Values = np.exp(-mu2[:, 0] / 8) * np.prod(laplaces, axis=1) / (math.pi * cut)
-    return found
+    bounds: Values = np.exp(-mu2[:, 0] / 8) * np.prod(laplaces, axis=1) / (math.pi * cut)
+    return bounds
 
 
 # in guesses
@@ -234,13 +234,13 @@ def read_guesses(value: object) -> float:
     ------
     RequestError
     """
-    given = number(value)
-    if given is None or not COIN <= given < 100:
+    limit = number(value)
+    if limit is None or not COIN <= limit < 100:
         raise RequestError(
             "guesses must be at least 50 and below 100",
             "Give guesses=60. A guess of who is in the table is then right at most 60 times in 100.",
         )
-    return float(given)
+    return float(limit)
 
 
 def at_most_text(found: float) -> str:

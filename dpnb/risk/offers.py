@@ -22,13 +22,13 @@ def prices(profile: RiskProfile, candidates: Sequence[Fraction]) -> list[Price]:
 
 def accuracy_texts(price: Price) -> list[str]:
     """Return each aggregate's expected margin of error; for an AVG, at its smallest group size."""
-    told: dict[str, str] = {}
+    margins: dict[str, str] = {}
     for alias, size, width in price.widths:
-        shown = "depends on the values" if width is None else f"± {figure(width, width)}"
-        told.setdefault(alias, shown if size is None else f"{shown} on {size:,} rows")
-    if len(told) == 1:
-        return list(told.values())
-    return [f"{alias} {shown}" for alias, shown in told.items()]
+        margin = "depends on the values" if width is None else f"± {figure(width, width)}"
+        margins.setdefault(alias, margin if size is None else f"{margin} on {size:,} rows")
+    if len(margins) == 1:
+        return list(margins.values())
+    return [f"{alias} {margin}" for alias, margin in margins.items()]
 
 
 def name(level: Fraction, privacy: PrivacyDefinition) -> str:
@@ -38,11 +38,11 @@ def name(level: Fraction, privacy: PrivacyDefinition) -> str:
 
 def offer_text(level: Fraction, price: Price) -> str:
     """Return the label of the button that releases an answer."""
-    amounts, named = price.privacy.parameter, name(level, price.privacy)
+    amounts, level_name = price.privacy.parameter, name(level, price.privacy)
     cost = price.spent.level(price.privacy)
     left = amount_text(price.remaining.level(price.privacy), left=True)
     if cost == 0:
-        return f"Answer at {named}: free now"
+        return f"Answer at {level_name}: free now"
     if not price.affordable:
-        return f"{named} would cost {amounts} {amount_text(cost)}, but only {left} is left"
-    return f"Answer at {named}: costs {amounts} {amount_text(cost)} of the {left} left"
+        return f"{level_name} would cost {amounts} {amount_text(cost)}, but only {left} is left"
+    return f"Answer at {level_name}: costs {amounts} {amount_text(cost)} of the {left} left"

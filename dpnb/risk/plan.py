@@ -57,7 +57,7 @@ class Options:
 
 def options(context: RiskContext, by: str | Sequence[str], cumulative: bool, form: str) -> Options:
     """Check the options of a profile on the current state of the store, from public facts only."""
-    kind = next((known for known in FORMS if isinstance(form, str) and known == form), None)
+    kind = next((choice for choice in FORMS if isinstance(form, str) and choice == form), None)
     if kind is None:
         raise RequestError(f"there is no form {given(form)}", f"Use {', '.join(FORMS)}.")
     truth(cumulative, "cumulative")
@@ -86,27 +86,27 @@ def profile(context: RiskContext, asked: Options) -> RiskProfile:
         view: float(share)
         for view, share in shares(plan.parts, plan.accuracy, plan.privacy).items()
     }
-    own = tuple(_part(view, weights[name], plan.privacy) for name, view in plan.views.items())
-    others = {name: view for name, view in earlier.views.items() if name not in plan.views}
-    parts = (*own, *(_part(view, 0.0, plan.privacy) for view in others.values()))
+    own_parts = tuple(_part(view, weights[name], plan.privacy) for name, view in plan.views.items())
+    other_views = {name: view for name, view in earlier.views.items() if name not in plan.views}
+    parts = (*own_parts, *(_part(view, 0.0, plan.privacy) for view in other_views.values()))
     ids = context.table.unit is not None
     exact = ContributionScan(parts, asked.by, squared=not pure, ids=ids)
-    scored = ContributionScan(own, asked.by, STEPS, squared=not pure, ids=ids)
-    most: int | None = MOST_JOINT_LINES if others else MOST_LINES
+    scored = ContributionScan(own_parts, asked.by, STEPS, squared=not pure, ids=ids)
+    most: int | None = MOST_JOINT_LINES if other_views else MOST_LINES
     if pure and asked.form == "exact" and (len(parts) > 1 or earlier.levels):
         # rounded scores have no exact form, and a refusal would reveal how many lines there are
         most = None
-    found, steps, constant = context.engine.contributions(exact, most), 0, earlier.constant
-    if found is None:
-        found, steps = context.engine.contributions(scored), STEPS
+    lines, steps, constant = context.engine.contributions(exact, most), 0, earlier.constant
+    if lines is None:
+        lines, steps = context.engine.contributions(scored), STEPS
         constant += float(sum(earlier.levels.values()))
-    if found is None:
+    if lines is None:
         raise engine_failure()
     rows = Rows(
-        found,
+        lines,
         [FINE if ids else part.sensitivity for part in parts],
         [part.weight for part in parts],
-        [float(earlier.levels.get(name, 0)) for name in (*plan.views, *others)],
+        [float(earlier.levels.get(name, 0)) for name in (*plan.views, *other_views)],
         constant,
         steps=steps,
         pure=pure,
@@ -129,10 +129,12 @@ def profile(context: RiskContext, asked: Options) -> RiskProfile:
 
 def family(name: object) -> Mechanism:
     """Return the mechanism called ``name``."""
-    found = next((known for known in MECHANISMS if isinstance(name, str) and known == name), None)
-    if found is None:
+    mechanism = next(
+        (choice for choice in MECHANISMS if isinstance(name, str) and choice == name), None
+    )
+    if mechanism is None:
         raise RequestError(f"there is no mechanism {given(name)}", "Use 'laplace' or 'gaussian'.")
-    return found
+    return mechanism
 
 
 def paper_look(context: RiskContext, mechanism: Mechanism) -> Callable[[], Any]:
@@ -180,19 +182,19 @@ def _columns(by: object, schema: Schema) -> tuple[str, ...]:
 
 
 def _column(name: object, schema: Schema) -> str:
-    found = [c for c in schema if isinstance(name, str) and c.casefold() == name.casefold()]
-    if not found:
+    matches = [c for c in schema if isinstance(name, str) and c.casefold() == name.casefold()]
+    if not matches:
         raise RequestError(f"there is no column {given(name)}", nearest(str(name), list(schema)))
-    if not cell_count(schema[found[0]]):
+    if not cell_count(schema[matches[0]]):
         raise RequestError(f"{name!r} has no declared groups", "Declare bins for it in the schema.")
-    return found[0]
+    return matches[0]
 
 
 def _labels(columns: Sequence[str], schema: Schema) -> tuple[str, ...]:
     labels = [""] if columns else []
     for name in columns:
         cells = [str(cell.label) for cell in schema[name].cells()]
-        labels = [f"{before}, {cell}" if before else cell for before in labels for cell in cells]
+        labels = [f"{prefix}, {cell}" if prefix else cell for prefix in labels for cell in cells]
     return tuple(labels)
 
 
@@ -209,24 +211,28 @@ class Earlier:
     constant: float
 
 
-def _earlier(wanted: Plan, table: Table, store: Store) -> Earlier:
+def _earlier(current_plan: Plan, table: Table, store: Store) -> Earlier:
     """Return the earlier releases of a table to anybody (docs/methods/rdr.md, theorem 7)."""
     state, version = store.accountant, store.version(table.name)
     views: dict[str, View] = {}
-    once: dict[str, Fraction] = {}
+    one_off_levels: dict[str, Fraction] = {}
     closed: set[str] = set()
     for charge in state.charges.values():
-        about = charge.query.get("target", charge.query).get("table")
-        if about != table.name:
+        table_name = charge.query.get("target", charge.query).get("table")
+        if table_name != table.name:
             continue
         if not charge.levels:
-            once[charge.request] = state.releases[charge.request].spent.level(state.privacy)
+            one_off_levels[charge.request] = state.releases[charge.request].spent.level(
+                state.privacy
+            )
         elif charge.version != version:
             closed |= charge.levels.keys()
         else:
             query = read(charge.query, table.schema)
-            accuracy = read_accuracy(query, wanted.privacy, None, **{wanted.privacy.parameter: 1})
-            views |= plan(query, accuracy, version, wanted.privacy).views
+            accuracy = read_accuracy(
+                query, current_plan.privacy, None, **{current_plan.privacy.parameter: 1}
+            )
+            views |= plan(query, accuracy, version, current_plan.privacy).views
     # answers from declared views count in full
     closed |= {
         name
@@ -234,7 +240,7 @@ def _earlier(wanted: Plan, table: Table, store: Store) -> Earlier:
         if charge.levels and charge.query["table"] == table.name
         for name in charge.levels.keys() - views.keys()
     }
-    constant = sum(map(state.finest, closed), sum(once.values(), Fraction(0)))
+    constant = sum(map(state.finest, closed), sum(one_off_levels.values(), Fraction(0)))
     levels = {name: level for name in views if (level := state.finest(name)) > 0}
     return Earlier({name: views[name] for name in levels}, levels, float(constant))
 
@@ -263,12 +269,12 @@ def signed_losses(shown: RiskProfile, context: RiskContext, answer: Answer) -> E
             "Pass the answer to the profile's own statement.",
         )
     scan = ContributionScan(tuple(_part(view, 0.0, shown.privacy) for view in views.values()), keys)
-    found = context.engine.contributions(scan, MOST_JOINT_LINES)
-    if found is None:
+    lines = context.engine.contributions(scan, MOST_JOINT_LINES)
+    if lines is None:
         raise RequestError(
             "too many different contributions to show one by one", "Look at the histogram instead."
         )
-    losses = np.zeros(len(found.counts))
+    losses = np.zeros(len(lines.counts))
     with context.runner.lock:
         versions = {
             name: context.store.accountant.version(name, Fraction(answer.levels[name]))
@@ -278,35 +284,35 @@ def signed_losses(shown: RiskProfile, context: RiskContext, answer: Answer) -> E
         level = versions[name].level
         noise = distribution(level, float(view.measure.sensitivity), shown.privacy)
         released = versions[name].vector
-        losses += _signed(found, i, np.array(released) / view.scale, noise.scale, shown.privacy)
+        losses += _signed(lines, i, np.array(released) / view.scale, noise.scale, shown.privacy)
     order = np.argsort(-losses, kind="stable")
     labels = _labels(keys, context.table.schema)
-    where = [
+    line_labels = [
         "none" if keys and cell < 0 else (labels[cell] if keys else "all")
-        for cell in found.cells[order]
+        for cell in lines.cells[order]
     ]
     columns = [
-        (", ".join(keys) or "table", where),
+        (", ".join(keys) or "table", line_labels),
         *(
-            (column, found.numbers[order, i] * step)
+            (column, lines.numbers[order, i] * step)
             for i, (column, step) in enumerate(shown.columns())
         ),
-        ("rows", found.counts[order]),
+        ("rows", lines.counts[order]),
         ("loss", losses[order]),
     ]
     return Exact("signed losses by a released answer", columns, public=shown.public)
 
 
 def _signed(
-    found: Contributions, i: int, released: np.ndarray, scale: float, privacy: PrivacyDefinition
+    lines: Contributions, i: int, released: np.ndarray, scale: float, privacy: PrivacyDefinition
 ) -> np.ndarray:
     """Return each line's signed loss through one view; a line outside all groups adds nothing."""
-    added = found.numbers[:, i].astype(np.float64)
-    cells = np.maximum(found.cells, 0)
-    exact = np.bincount(cells, weights=added * found.counts, minlength=len(released))
+    contributions = lines.numbers[:, i].astype(np.float64)
+    cells = np.maximum(lines.cells, 0)
+    exact = np.bincount(cells, weights=contributions * lines.counts, minlength=len(released))
     noise = (released - exact)[cells]
     match privacy.noise:
         case "laplace":
-            return np.asarray((np.abs(noise + added) - np.abs(noise)) / scale)
+            return np.asarray((np.abs(noise + contributions) - np.abs(noise)) / scale)
         case "gaussian":
-            return np.asarray((2 * noise * added + added**2) / (2 * scale**2))
+            return np.asarray((2 * noise * contributions + contributions**2) / (2 * scale**2))

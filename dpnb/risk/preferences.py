@@ -41,12 +41,12 @@ def threshold(value: object, name: str = "tau") -> float:
     ------
     RequestError
     """
-    given = number(value)
-    if given is None or not 0 <= given <= 1:
+    cutoff = number(value)
+    if cutoff is None or not 0 <= cutoff <= 1:
         raise RequestError(f"{name} must be between 0 and 1", f"Give {name}=0.95, or closer to 1.")
-    if 0 < given < LEAST:
+    if 0 < cutoff < LEAST:
         raise RequestError(f"{name} is too close to 0", f"Give {name}=0 for no limit at all.")
-    return float(given)
+    return float(cutoff)
 
 
 def positive(value: object, name: str) -> float:
@@ -65,16 +65,16 @@ def descending(levels: Sequence[object] | None) -> tuple[Fraction, ...]:
     if levels is None:
         return CANDIDATES
     try:
-        listed = [] if isinstance(levels, (str, bytes, Mapping)) else list(levels)
+        candidates = [] if isinstance(levels, (str, bytes, Mapping)) else list(levels)
     except TypeError:
-        listed = []
-    if not listed:
+        candidates = []
+    if not candidates:
         raise RequestError(
             "candidates must be a list of numbers", "Give numbers, such as candidates=[1, 0.1]."
         )
     # Fraction drops the mark "picked from the data": the choice itself carries it
-    found = {Fraction(amount(level, "a candidate")) for level in listed}
-    return tuple(sorted(found, reverse=True))
+    exact_levels = {Fraction(amount(level, "a candidate")) for level in candidates}
+    return tuple(sorted(exact_levels, reverse=True))
 
 
 def largest_within(candidates: Sequence[Fraction], level: float) -> Fraction | None:
@@ -199,8 +199,8 @@ class GroupRatio:
 
     def value(self, rows: Rows, level: float) -> float:
         """Return the smaller of the two quotients of the medians."""
-        found = rows.relative(level)
-        a, b = (rows.quantile(found, 0.5, 1.0, cell) for cell in (self.left, self.right))
+        indicators = rows.relative(level)
+        a, b = (rows.quantile(indicators, 0.5, 1.0, cell) for cell in (self.left, self.right))
         return min(_ratio(a, b), _ratio(b, a))
 
     def met(self, rows: Rows, level: float) -> bool:

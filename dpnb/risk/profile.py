@@ -131,9 +131,9 @@ class RiskProfile:
         RequestError
             For a number out of range, or rho in a pure session.
         """
-        given = rho if epsilon is None else epsilon
-        one = (rho is None) != (epsilon is None)
-        if one and isinstance(given, float) and given == math.inf:
+        parameter = rho if epsilon is None else epsilon
+        unambiguous = (rho is None) != (epsilon is None)
+        if unambiguous and isinstance(parameter, float) and parameter == math.inf:
             if rho is not None:
                 refuse_rho(self.privacy)
             return math.inf
@@ -186,15 +186,15 @@ class RiskProfile:
         self.context.note_look()
         rows = self._rows
         views = list(self.plan.views.values())
-        one = len(views) == 1 and not rows.cumulative
-        unit = views[0].sensitivity(self.privacy) if one else 1.0
+        single = len(views) == 1 and not rows.cumulative
+        unit = views[0].sensitivity(self.privacy) if single else 1.0
         if math.isinf(level):
             return Indicators(
                 rows.r * unit, rows.counts, 0.0, public=self.public,
                 guesses=rows.guesses(level), noun=rows.noun(),
             )  # fmt: skip
         noise = distribution(Fraction(level), unit, self.privacy)
-        if not one:
+        if not single:
             # each vector in units of its own noise
             noise = replace(noise, scale=1.0)
         least = floor(noise, self.form)
@@ -225,9 +225,9 @@ class RiskProfile:
         level = self.level(rho, epsilon)
         self.context.note_look()
         rows = self._rows
-        found = rows.guesses(level)
-        order = np.argsort(found, kind="stable")
-        columns = {"guesses": found[order], rows.noun(): rows.counts[order]}
+        row_guesses = rows.guesses(level)
+        order = np.argsort(row_guesses, kind="stable")
+        columns = {"guesses": row_guesses[order], rows.noun(): rows.counts[order]}
         return Exact(
             f"guesses right of 100, of single {rows.noun()}", columns.items(), public=self.public
         )
@@ -294,23 +294,23 @@ class RiskProfile:
         list of pairs of str and float
             Units are those of the aggregates.
         """
-        named = {}
+        names = {}
         for part in self.plan.parts:
             alias = part.aggregate.alias
             if part.sum is not None and part.is_mean:
                 middle = float(getattr(part.sum.measure, "shift", 0))
-                named[part.sum.id] = f"{alias}: distance from {middle:g}"
+                names[part.sum.id] = f"{alias}: distance from {middle:g}"
             elif part.sum is not None:
-                named[part.sum.id] = alias
+                names[part.sum.id] = alias
             if part.count is not None:
-                named.setdefault(part.count.id, f"{alias}: counted" if part.is_mean else alias)
+                names.setdefault(part.count.id, f"{alias}: counted" if part.is_mean else alias)
         if not self._rows.ids:
             return [
-                (named[name], float(view.measure.step)) for name, view in self.plan.views.items()
+                (names[name], float(view.measure.step)) for name, view in self.plan.views.items()
             ]
         # the norm over the groups, in units of 1/FINE of the largest norm
         return [
-            (named[name], view.sensitivity(self.privacy) / FINE)
+            (names[name], view.sensitivity(self.privacy) / FINE)
             for name, view in self.plan.views.items()
         ]
 
@@ -335,10 +335,10 @@ class RiskProfile:
         self.context.note_look()
         rows, groups = self._rows, len(self.groups)
         sizes, medians, maxima = rows.by_cell(rows.relative(level), groups)
-        guessed = np.maximum(rows.by_cell(rows.guesses(level), groups)[2], COIN)
+        group_guesses = np.maximum(rows.by_cell(rows.guesses(level), groups)[2], COIN)
         columns: list[tuple[str, Any]] = [
             ("group", self.groups), ("rows", sizes), ("median", medians), ("largest", maxima),
-            ("guesses", guessed),
+            ("guesses", group_guesses),
         ]  # fmt: skip
         return Exact("indicators by group", columns, public=self.public)
 
@@ -399,16 +399,16 @@ class RiskProfile:
         """
         if not self.groups:
             raise RequestError("there are no groups", "Add by='sex' to curator.risk.")
-        found = [
+        matches = [
             i for i, group in enumerate(self.groups) if isinstance(label, str) and group == label
         ]
-        if not found:
+        if not matches:
             raise RequestError(
                 f"there is no group {given(label)}", nearest(str(label), self.groups)
             )
-        if len(found) > 1:
+        if len(matches) > 1:
             raise RequestError(f"two groups are called {label!r}", "Name one column in by.")
-        return found[0]
+        return matches[0]
 
     def signed_losses(self, answer: Answer) -> Exact:
         """Return the signed log-likelihood ratio of a released answer for each row.
@@ -590,8 +590,10 @@ class RiskProfile:
             if guesses is not None:
                 raise RequestError("the paper's private choices take no guesses", "Give tau=0.95.")
             cost = self.cost(rho, epsilon)
-            chosen = "quantile" if method is None else method
-            return choosing.on_paper(self, tau, chosen, cost, p, at_most, candidates, progress)
+            paper_method = "quantile" if method is None else method
+            return choosing.on_paper(
+                self, tau, paper_method, cost, p, at_most, candidates, progress
+            )
         if method is not None:
             raise RequestError(
                 "the paper's private choices promise nothing, because their noise has no margin",
@@ -651,10 +653,10 @@ class RiskProfile:
         RequestError, BudgetError, EngineError, InterruptedRequestError
             Nothing was charged.
         """
-        wanted = choosing.read_limit(self, tau, guesses)
+        limit = choosing.read_limit(self, tau, guesses)
         target = choosing.read_counts_target(self, at_most, p, rho, epsilon)
         picked = is_picked(rho, epsilon, at_most, p)
-        return choosing.released(self, wanted, target, policy, progress, picked=picked)
+        return choosing.released(self, limit, target, policy, progress, picked=picked)
 
     def counts_target(
         self,
@@ -960,8 +962,8 @@ class RiskProfile:
         """
         self.check_reveal(reveal, "a picture in a cell is saved with the notebook")
         self.context.note_look()
-        drawn: Axes = display("cards.risk").plot_risk(self, ax)
-        return drawn
+        axes: Axes = display("cards.risk").plot_risk(self, ax)
+        return axes
 
     def to_html(
         self, path: str, *, reveal: bool = False, tau: object = None, guesses: object = None
@@ -1050,8 +1052,8 @@ def binned(rows: Rows, bins: int) -> tuple[Values, Values]:
     """Return the upper edges of bins of r and the rows in each; the first bin is r = 0."""
     edges = np.arange(bins + 1) / bins
     place = np.searchsorted(edges, rows.r * (1 - 1e-12), side="left")
-    found = np.bincount(place, weights=rows.counts.astype(np.float64), minlength=bins + 1)
-    return edges, np.asarray(found[: bins + 1], dtype=np.float64)
+    bin_counts = np.bincount(place, weights=rows.counts.astype(np.float64), minlength=bins + 1)
+    return edges, np.asarray(bin_counts[: bins + 1], dtype=np.float64)
 
 
 def _bins(bins: object) -> int:

@@ -117,10 +117,10 @@ class SelectionRequest:
 
     def measure(self, plan: SelectionPlan, needed: Set[str], engine: Engine) -> Tally:
         """Count the rows by score."""
-        found = engine.contributions(self.scan)
-        if found is None:
+        lines = engine.contributions(self.scan)
+        if lines is None:
             raise engine_failure()
-        return Tally(counted(found))
+        return Tally(counted(lines))
 
     def release(
         self, plan: SelectionPlan, cost: Cost, exact: Tally | None, noise: Noise
@@ -128,13 +128,13 @@ class SelectionRequest:
         """Draw the values and return the ledger's entry."""
         if exact is None:
             raise engine_failure()
-        drawn = self.mechanism.draw(exact.counts, plan.cost, plan.privacy, noise)
+        draws = self.mechanism.draw(exact.counts, plan.cost, plan.privacy, noise)
         return {
             "kind": "release",
             "sql": self.words(plan),
             "query": plan.definition(),
             "version": plan.target["version"],
-            "drawn": {"values": drawn},
+            "drawn": {"values": draws},
             "conditional": self.conditional,
         }
 

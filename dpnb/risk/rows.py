@@ -136,15 +136,15 @@ class Rows:
         bound; ``lowest`` gives the lower bound.
         """
         r = self.r_low if lowest else self.r
-        before = 0.0 if lowest else self.constant
+        earlier_loss = 0.0 if lowest else self.constant
         if level == np.inf:
             # infinity times 0 would be nan
             return np.where(r > 0, np.inf, self.losses(0.0, lowest=lowest))
         if self.steps or not self.cumulative:
-            added: Values = level * (r if self.pure else r * r)
-            return before + added
-        summed: Values = self._by_view(level).sum(axis=1)
-        return before + summed
+            increases: Values = level * (r if self.pure else r * r)
+            return earlier_loss + increases
+        totals: Values = self._by_view(level).sum(axis=1)
+        return earlier_loss + totals
 
     def most(self, level: float) -> float:
         """Return the largest loss that any row of any table could have at ``level``."""
@@ -152,8 +152,8 @@ class Rows:
 
     def _by_view(self, level: float) -> Values:
         levels = np.maximum(level * self._shares, self._held)
-        found: Values = (self.sizes if self.pure else self.sizes**2) * levels
-        return found
+        view_losses: Values = (self.sizes if self.pure else self.sizes**2) * levels
+        return view_losses
 
     def relative(self, level: float, *, lowest: bool = False) -> Values:
         """Return each row's indicator as a multiple of the floor."""
@@ -198,31 +198,31 @@ class Rows:
 
         With ``cell``, only the rows of that group count. Without rows, return ``empty``.
         """
-        chosen = np.ones(len(values), dtype=bool) if cell is None else self.cells == cell
-        if not chosen.any():
+        mask = np.ones(len(values), dtype=bool) if cell is None else self.cells == cell
+        if not mask.any():
             return empty
-        order = np.argsort(values[chosen], kind="stable")
-        reached = np.cumsum(self.counts[chosen][order])
-        place = int(np.searchsorted(reached, p * reached[-1] * (1 - 1e-12)))
-        return float(values[chosen][order][min(place, len(reached) - 1)])
+        order = np.argsort(values[mask], kind="stable")
+        running_counts = np.cumsum(self.counts[mask][order])
+        place = int(np.searchsorted(running_counts, p * running_counts[-1] * (1 - 1e-12)))
+        return float(values[mask][order][min(place, len(running_counts) - 1)])
 
     def by_cell(self, found: Values, cells: int) -> tuple[Vector, Values, Values]:
         """Return the number of rows, the median and the largest value of each group.
 
         The median is that of :meth:`quantile`. Both values are 1 in empty groups.
         """
-        named = self.cells >= 0
+        in_group = self.cells >= 0
         sizes = np.zeros(cells, dtype=np.int64)
-        np.add.at(sizes, self.cells[named], self.counts[named])
+        np.add.at(sizes, self.cells[in_group], self.counts[in_group])
         medians, maxima = np.ones(cells), np.ones(cells)
-        np.maximum.at(maxima, self.cells[named], found[named])
+        np.maximum.at(maxima, self.cells[in_group], found[in_group])
         order = np.lexsort((found, self.cells))
-        order = order[named[order]]
+        order = order[in_group[order]]
         if len(order):
-            reached = np.cumsum(self.counts[order])
+            running_counts = np.cumsum(self.counts[order])
             halves = np.cumsum(sizes) - sizes + 0.5 * sizes * (1 - 1e-12)
             filled = sizes > 0
-            medians[filled] = found[order][np.searchsorted(reached, halves[filled])]
+            medians[filled] = found[order][np.searchsorted(running_counts, halves[filled])]
         return sizes, medians, maxima
 
     def variance(self, values: Values | None = None) -> float:

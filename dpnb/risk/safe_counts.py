@@ -101,11 +101,11 @@ def _laplace_margin(rate: float, k: int, share: float) -> int:
         # |noise| exceeds the continuous one by less than a step, and that the coarser one by none
         return math.ceil((_laplace_margin(_COARSE, k, share) + k) * _COARSE / rate) + k
     reach = math.ceil(40 / rate)
-    one = np.exp(-rate * np.abs(np.arange(-reach, reach + 1)))
-    one /= one.sum()
-    distribution = one
+    masses = np.exp(-rate * np.abs(np.arange(-reach, reach + 1)))
+    masses /= masses.sum()
+    distribution = masses
     for _ in range(k - 1):
-        distribution = np.convolve(distribution, one)
+        distribution = np.convolve(distribution, masses)
     below = np.cumsum(distribution)  # below[j] = P(sum <= j - k reach)
     first = int(np.searchsorted(below, share, side="right"))
     return k * reach - first
@@ -153,17 +153,19 @@ class CountsTarget:
     def sentences(self) -> list[str]:
         """Return sentences on the cost of the counts and on what they can show."""
         name = f"{self.privacy.parameter} {amount_text(self.cost)}"
-        said = [
+        remarks = [
             "Safe counts of this statement are already paid for."
             if self.held
             else f"They cost {name}."
         ]
         if self.at_most is not None:
-            said.append(f"They are meant to show that at most {self.at_most:,} people stand out.")
+            remarks.append(
+                f"They are meant to show that at most {self.at_most:,} people stand out."
+            )
         else:
             people = rounded_up(2 * self.noise / (self.share or 1.0), 2)
-            said.append(f"They are useful only in tables of about {people:,.0f} people or more.")
-        return said
+            remarks.append(f"They are useful only in tables of about {people:,.0f} people or more.")
+        return remarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +247,9 @@ class SafeCounts(Billed, Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        levels = [to_plain(one, level=str(one.level)) for one in self.levels]
+        levels = [
+            to_plain(counted_level, level=str(counted_level.level)) for counted_level in self.levels
+        ]
         return to_plain(self, levels=levels)
 
     @classmethod
@@ -266,8 +270,13 @@ class SafeCounts(Billed, Shown):
         values["bill"] = Bill.taken(values)
         kind = PickedRational if data["conditional"] else Fraction
         values["levels"] = tuple(
-            CountedLevel(kind(one["level"]), one["at_most"], one["share"], one["ceiling"])
-            for one in values["levels"]
+            CountedLevel(
+                kind(counted_level["level"]),
+                counted_level["at_most"],
+                counted_level["share"],
+                counted_level["ceiling"],
+            )
+            for counted_level in values["levels"]
         )
         for name in ("counts", "upper"):
             values[name] = tuple(values[name])
@@ -285,10 +294,12 @@ class SafeCounts(Billed, Shown):
 
         return pd.DataFrame(
             {
-                self.privacy.parameter: [float(one.level) for one in self.levels],
-                "people_at_most": [one.at_most for one in self.levels],
-                "share_at_most": [one.share for one in self.levels],
-                "guesses_at_most": [one.ceiling for one in self.levels],
+                self.privacy.parameter: [
+                    float(counted_level.level) for counted_level in self.levels
+                ],
+                "people_at_most": [counted_level.at_most for counted_level in self.levels],
+                "share_at_most": [counted_level.share for counted_level in self.levels],
+                "guesses_at_most": [counted_level.ceiling for counted_level in self.levels],
             }
         )
 
@@ -314,7 +325,7 @@ def bounds(
     Theorem 19.
     """
     steps, margin = lattice(privacy), margins(cost, privacy)
-    counts = [value / steps for value in drawn]
+    counts = [noisy_count / steps for noisy_count in drawn]
     upper = [max(0, math.floor(math.fsum(counts[: k + 1]) + margin[k] + 1e-9)) for k in range(BINS)]
     for k in reversed(range(BINS - 1)):
         upper[k] = min(upper[k], upper[k + 1])

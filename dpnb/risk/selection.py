@@ -132,14 +132,14 @@ class Tail:
     def counts(self, table: Vector, privacy: PrivacyDefinition) -> list[int]:
         """Return for each candidate how many rows break ``tau``."""
         limit = level_of(1.0, self.tau, privacy.noise == "laplace", self.form)
-        found = []
+        violations = []
         for candidate in self.candidates:
             ratio = limit / float(candidate)
             r = ratio if privacy.noise == "laplace" else math.sqrt(ratio)
             # the largest multiple of 1/STEPS that meets tau; ties as in preferences.TIE
-            kept = min(STEPS, math.floor(STEPS * r * (1 + 1e-12))) if r < 1 else STEPS
-            found.append(int(table[kept + 1 :].sum()))
-        return found
+            safe_score = min(STEPS, math.floor(STEPS * r * (1 + 1e-12))) if r < 1 else STEPS
+            violations.append(int(table[safe_score + 1 :].sum()))
+        return violations
 
     def scales(self, cost: Fraction, privacy: PrivacyDefinition) -> tuple[float, float]:
         """Return the noise scales of the threshold and of the counts."""
@@ -155,8 +155,8 @@ class Tail:
         """Draw the index of the first candidate that passes; -1 if none does."""
         first, second = self.scales(cost, privacy)
         (threshold,) = noise.laplace([-self.most], first)
-        found = noise.laplace([-count for count in self.counts(table, privacy)], second)
-        return [next((i for i, value in enumerate(found) if value >= threshold), -1)]
+        draws = noise.laplace([-count for count in self.counts(table, privacy)], second)
+        return [next((i for i, value in enumerate(draws) if value >= threshold), -1)]
 
 
 @dataclass(frozen=True, slots=True)

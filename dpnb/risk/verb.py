@@ -32,19 +32,19 @@ def risk(
 
     ``asked`` holds the options ``by``, ``cumulative`` and ``form``.
     """
-    known = family(mechanism)
+    noise_family = family(mechanism)
     if not isinstance(mode, str) or mode not in ("tight", "paper"):
         raise RequestError(
             f"mode must be 'tight' or 'paper', got {given(mode)}", "Write mode='tight'."
         )
     with runner.reading() as store:
         _check(store)
-        wanted = {store.accountant.privacy.parameter: 1, "split": split}
-        call = Call("risk", sql, wanted, params)
+        accuracy = {store.accountant.privacy.parameter: 1, "split": split}
+        call = Call("risk", sql, accuracy, params)
         context = RiskContext(sql, statement(runner, OWNER, call).plan(), runner)
         look: Callable[[], Any]
         if mode == "paper":
-            look = paper_look(context, known)
+            look = paper_look(context, noise_family)
         else:
             look = partial(profile, context, options(context, **asked))
     return context.look(look, progress)

@@ -73,14 +73,14 @@ def sentence(rows: Rows, level: float, delta: Fraction | None) -> str:
     if math.isinf(level):
         return "Without noise, everybody sees the exact answer."
     loss = PrivacyLoss.of(Fraction(level), privacy)
-    given = f"At {loss_text(loss, privacy, delta)},"
+    opening = f"At {loss_text(loss, privacy, delta)},"
     losses = rows.losses(level)
     if not losses.any():
-        return f"{given} nobody stands out: this answer does not depend on whether any single {rows.noun(1)} is in the table."
-    found = rows.guesses(level)
-    most = float(found.max())
-    at = found >= most * (1 - 1e-12)
-    alike = int(rows.counts[at].sum())
+        return f"{opening} nobody stands out: this answer does not depend on whether any single {rows.noun(1)} is in the table."
+    row_guesses = rows.guesses(level)
+    most = float(row_guesses.max())
+    easiest = row_guesses >= most * (1 - 1e-12)
+    alike = int(rows.counts[easiest].sum())
     who = "it is" if alike == 1 else "one of them is"
     if alike == 1:
         company = f"{rows.one} stands out most"
@@ -88,9 +88,9 @@ def sentence(rows: Rows, level: float, delta: Fraction | None) -> str:
         kind = "about" if rows.steps else "all"
         company = f"{alike:,} of {rows.total:,} {rows.noun()} stand out most, {kind} equally"
     right = f"at most {at_most_text(most)}" if rows.at_most else about_text(most)
-    whole = "This answer and earlier ones shift" if rows.cumulative else "The answer shifts"
+    subject = "This answer and earlier ones shift" if rows.cumulative else "The answer shifts"
     beforehand = ", if all releases had been fixed in advance" if rows.cumulative else ""
     return (
-        f"{given} {company}. A guess of whether {who} in the table is right {right} times in 100"
-        f"{beforehand} (50 is a coin toss). {whole} the odds {odds(float(losses[at].max()), rows)}."
+        f"{opening} {company}. A guess of whether {who} in the table is right {right} times in 100"
+        f"{beforehand} (50 is a coin toss). {subject} the odds {odds(float(losses[easiest].max()), rows)}."
     )

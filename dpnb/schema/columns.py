@@ -54,8 +54,8 @@ class Category:
     numeric: ClassVar[bool] = False
 
     def __init__(self, values: Sequence[str], other: str | None = None) -> None:
-        listed = isinstance(values, (list, tuple))
-        if not listed or not all(isinstance(value, str) for value in values):
+        is_list = isinstance(values, (list, tuple))
+        if not is_list or not all(isinstance(value, str) for value in values):
             raise SchemaError(
                 "a Category takes a list of strings",
                 "Write Category(['a', 'b']); for whole numbers use Integer(0, 9).",

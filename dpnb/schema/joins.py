@@ -83,8 +83,8 @@ def own_name(column: str) -> str:
     >>> own_name("products[product_id].price"), own_name("age")
     ('price', 'age')
     """
-    found = _LOOKED_UP.fullmatch(column)
-    return column if found is None or found[3] is None else found[3]
+    match = _LOOKED_UP.fullmatch(column)
+    return column if match is None or match[3] is None else match[3]
 
 
 def looked_up(column: str) -> tuple[str, str, str | None] | None:
@@ -95,8 +95,8 @@ def looked_up(column: str) -> tuple[str, str, str | None] | None:
     >>> looked_up("products[product_id].price"), looked_up("visits[].day"), looked_up("age")
     (('products', 'product_id', 'price'), ('visits', '', 'day'), None)
     """
-    found = _LOOKED_UP.fullmatch(column)
-    return None if found is None else (found[1], found[2], found[3])
+    match = _LOOKED_UP.fullmatch(column)
+    return None if match is None else (match[1], match[2], match[3])
 
 
 def is_looked_up(column: str) -> bool:
@@ -123,18 +123,18 @@ def lookup(base: Table, column: str, other: Table, key: str) -> Join:
             f"{other.name!r} is declared unique in {other.key!r}, not in {key!r}",
             f"Join on the key {other.key!r} of {other.name!r}.",
         )
-    found = base.schema.find(column)
-    if found is None:
+    declared_name = base.schema.find(column)
+    if declared_name is None:
         raise SchemaError(
             f"{given(column)} is not a declared column of {given(base.name)}",
             nearest(column, list(base.schema)),
         )
-    if _domain(base.schema[found]) != _domain(other.schema[other.key]):
+    if _domain(base.schema[declared_name]) != _domain(other.schema[other.key]):
         raise SchemaError(
-            f"{found!r} of {base.name!r} and {other.key!r} of {other.name!r} are declared differently",
+            f"{declared_name!r} of {base.name!r} and {other.key!r} of {other.name!r} are declared differently",
             "Declare the same kind with the same values, or the same bounds, in both schemas.",
         )
-    return Join(other.name, found, False, tuple(other.schema.items()))
+    return Join(other.name, declared_name, False, tuple(other.schema.items()))
 
 
 def _is_id(table: Table, column: str) -> bool:
@@ -192,15 +192,15 @@ def pair(one: Table, other: Table) -> Table | None:
             f"one {one.unit.column} may have {rows:,} rows in this join; at most {MOST_OF_ONE:,} are allowed",
             "Declare a smaller max_rows.",
         )
-    both = sorted((one, other), key=lambda table: table.name)
-    kinds = {f"{t.name}[].{name}": kind for t in both for name, kind in t.schema.items()}
-    complete = [f"{t.name}[].{name}" for t in both for name in t.schema.complete]
-    aliases = [[f"{t.name}[].{n}" for n in names] for t in both for names in t.schema.aliases]
+    tables = sorted((one, other), key=lambda table: table.name)
+    kinds = {f"{t.name}[].{name}": kind for t in tables for name, kind in t.schema.items()}
+    complete = [f"{t.name}[].{name}" for t in tables for name in t.schema.complete]
+    aliases = [[f"{t.name}[].{n}" for n in names] for t in tables for names in t.schema.aliases]
     unit = Unit(one.unit.column, rows, min(one.unit.max_groups, other.unit.max_groups))
     schema = Schema(kinds, aliases, complete)
-    made = Table(both[0].name, None, schema, unit, public=one.public and other.public)
-    made.name = pair_name(one, other)
-    return made.joining({}, {}, {table.name: table.definition() for table in both})
+    pair_table = Table(tables[0].name, None, schema, unit, public=one.public and other.public)
+    pair_table.name = pair_name(one, other)
+    return pair_table.joining({}, {}, {table.name: table.definition() for table in tables})
 
 
 def _refused(base: Table, other: Table) -> SchemaError:
@@ -211,10 +211,10 @@ def _refused(base: Table, other: Table) -> SchemaError:
             f"Declare Table({other.name!r}, ..., public=True, key='...').",
         )
     if base.unit is None or other.unit is None:
-        one, many = (base, other) if base.unit is None else (other, base)
-        protects = "a row" if many.unit is None else f"a {many.unit.column}"
+        row_table, partner = (base, other) if base.unit is None else (other, base)
+        protects = "a row" if partner.unit is None else f"a {partner.unit.column}"
         return SchemaError(
-            f"{one.name!r} protects a row, and {many.name!r} {protects}",
+            f"{row_table.name!r} protects a row, and {partner.name!r} {protects}",
             "Sensitive tables can be joined on the ids of a privacy unit that both declare. Declare a "
             "table that needs no protection with public=True and key='...'.",
         )
@@ -260,37 +260,37 @@ def joined(
     SchemaError
         If a declared column has the name of a looked-up column.
     """
-    made = {}
+    copies = {}
     pairs = dict(_pairs(tables, obstacle))
     for name, table in tables.items():
         joins, obstacles = {}, {}
         for join in joins_of(table, tables):
-            found = obstacle(name, join)
-            if found is None:
+            reason = obstacle(name, join)
+            if reason is None:
                 joins[join.name] = join
             else:
-                obstacles[join.name] = found
+                obstacles[join.name] = reason
         definitions = {join.table: tables[join.table].definition() for join in joins.values()}
-        own = {other: pairs[name, other] for other in tables if (name, other) in pairs}
-        made[name] = table.joining(joins, obstacles, definitions)
-        made[name].pairs = own
-    return made
+        own_pairs = {other: pairs[name, other] for other in tables if (name, other) in pairs}
+        copies[name] = table.joining(joins, obstacles, definitions)
+        copies[name].pairs = own_pairs
+    return copies
 
 
 def _pairs(
     tables: Mapping[str, Table], obstacle: Callable[[str, Join], tuple[str, str] | None]
 ) -> Iterator[tuple[tuple[str, str], Table | SchemaError]]:
     """Yield the tables of pairs, or the error, by the names of both tables in either order."""
-    for one, other in itertools.combinations(tables.values(), 2):
+    for first, second in itertools.combinations(tables.values(), 2):
         try:
-            made: Table | SchemaError | None = pair(one, other)
+            outcome: Table | SchemaError | None = pair(first, second)
         except SchemaError as error:
-            made = error
-        if made is None or one.unit is None:
+            outcome = error
+        if outcome is None or first.unit is None:
             continue
-        ids = Join(other.name, one.unit.column, True, ())
-        found = obstacle(one.name, ids)
-        if found is not None:
-            made = SchemaError(*found)
-        yield (one.name, other.name), made
-        yield (other.name, one.name), made
+        ids = Join(second.name, first.unit.column, True, ())
+        reason = obstacle(first.name, ids)
+        if reason is not None:
+            outcome = SchemaError(*reason)
+        yield (first.name, second.name), outcome
+        yield (second.name, first.name), outcome

@@ -48,11 +48,11 @@ class Unit:
         if not isinstance(self.column, str) or not self.column:
             raise SchemaError("the unit needs a column", "Write Unit('person_id', max_rows=3).")
         for name in ("max_rows", "max_groups"):
-            value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            if not whole or not 1 <= value <= MOST_OF_ONE:
+            maximum = getattr(self, name)
+            integral = isinstance(maximum, int) and not isinstance(maximum, bool)
+            if not integral or not 1 <= maximum <= MOST_OF_ONE:
                 raise SchemaError(
-                    f"{name} must be a whole number from 1 to {MOST_OF_ONE:,}, got {given(value)}",
+                    f"{name} must be a whole number from 1 to {MOST_OF_ONE:,}, got {given(maximum)}",
                     f"Write {name}=3.",
                 )
 
@@ -92,8 +92,8 @@ class Unit:
         SchemaError
             For missing or unknown entries, or invalid values as in the class.
         """
-        known = {"column", "max_rows", "max_groups"}
-        if not isinstance(data, Mapping) or not {"column", "max_rows"} <= set(data) <= known:
+        entries = {"column", "max_rows", "max_groups"}
+        if not isinstance(data, Mapping) or not {"column", "max_rows"} <= set(data) <= entries:
             raise SchemaError(
                 "[unit] needs column and max_rows, and takes max_groups",
                 "Write column = 'person_id' and max_rows = 3.",
@@ -213,9 +213,9 @@ class Schema(Mapping[str, Kind]):
                 f"the values of {unit.column!r}, the ids of the privacy unit, cannot be discovered",
                 "Leave them out of undeclared.",
             )
-        made = Schema(self._columns, self.aliases, self.complete, self.undeclared)
-        made.unit = unit
-        return made
+        schema = Schema(self._columns, self.aliases, self.complete, self.undeclared)
+        schema.unit = unit
+        return schema
 
     def joining(self, columns: Mapping[str, Kind]) -> Schema:
         """Return the schema with columns of other tables; see ``dpnb.schema.joins``.
@@ -242,13 +242,13 @@ class Schema(Mapping[str, Kind]):
                 raise SchemaError(
                     f"the column name {name!r} is reserved for joins", "Rename the column."
                 )
-        made = self.protecting(self.unit)
-        made.joined = {**self.joined, **columns}
-        return made
+        schema = self.protecting(self.unit)
+        schema.joined = {**self.joined, **columns}
+        return schema
 
     def __getitem__(self, name: str) -> Kind:
-        found = self._columns.get(name)
-        return self.joined[name] if found is None else found
+        kind = self._columns.get(name)
+        return self.joined[name] if kind is None else kind
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
@@ -400,8 +400,8 @@ class Schema(Mapping[str, Kind]):
         """
         columns, unit = content.get("columns", {}), content.get("unit")
         lists = (content.get(name, ()) for name in ("aliases", "complete", "undeclared"))
-        made = cls.from_dict(columns, *lists)
-        return made.protecting(None if unit is None else Unit.from_dict(unit))
+        schema = cls.from_dict(columns, *lists)
+        return schema.protecting(None if unit is None else Unit.from_dict(unit))
 
     def to_toml(self) -> str:
         """Return the schema as the text of a TOML file.
@@ -458,11 +458,11 @@ def _checked_aliases(
         isinstance(names, (list, tuple)) and len(names) > 1 for names in aliases
     ):
         raise SchemaError("aliases must be lists of two or more column names", hint)
-    listed = [name for names in aliases for name in names]
-    for name in listed:
+    members = [name for names in aliases for name in names]
+    for name in members:
         if not isinstance(name, str) or name not in columns:
             raise SchemaError(f"aliases name {given(name)}, which is not a declared column", hint)
-        if listed.count(name) > 1:
+        if members.count(name) > 1:
             raise SchemaError(
                 f"column {name!r} is twice in aliases", "Put all its aliases in one list."
             )
@@ -490,11 +490,11 @@ def read_toml(path: str | Path) -> dict[str, Any]:
             "Replace every bound and value by public knowledge. Then delete the line draft = true.",
             str(path),
         )
-    known = {
+    entries = {
         "name", "source", "public", "key", "aliases", "complete", "undeclared", "columns", "unit",
         "budget", "policy", "views", "analysts",
     }  # fmt: skip
-    unknown = sorted(set(content) - known)
+    unknown = sorted(set(content) - entries)
     if unknown:
         raise SchemaError(
             f"unknown entry {given(unknown[0])}",

@@ -77,24 +77,24 @@ def generated(
     common = generator.random(rows)
     columns: dict[str, Any] = {}
     for column, kind in schema.items():
-        own = generator.random(rows)
-        shares = np.where(generator.random(rows) < COMMON, common, own)
+        own_shares = generator.random(rows)
+        shares = np.where(generator.random(rows) < COMMON, common, own_shares)
         values = spread(kind, shares)
         if column not in schema.complete:
             values = values.mask(generator.random(rows) < MISSING)
         columns[column] = values
     for column in schema.undeclared:
-        made = Category([f"{column} {number}" for number in range(1, UNDECLARED + 1)])
-        columns[column] = spread(made, generator.random(rows))
+        category = Category([f"{column} {number}" for number in range(1, UNDECLARED + 1)])
+        columns[column] = spread(category, generator.random(rows))
     if key is not None:
         # the lowest values are the most common ones in other tables
         kind = schema[key]
         if not isinstance(kind, Real):
             columns[key] = _valued(kind, first + np.arange(rows))
     if schema.unit is not None:
-        declared = schema.find(schema.unit.column)
-        column = schema.unit.column if declared is None else declared
-        kind_of_ids = ids if declared is None else schema[declared]
+        declared_name = schema.find(schema.unit.column)
+        column = schema.unit.column if declared_name is None else declared_name
+        kind_of_ids = ids if declared_name is None else schema[declared_name]
         columns[column] = _written(_ids(schema.unit, rows, generator), kind_of_ids)
     return Table(name, pd.DataFrame(columns), schema, public=public, key=key)
 
@@ -145,8 +145,8 @@ def _ids(unit: Unit, rows: int, generator: np.random.Generator) -> Codes:
     # some ids have more rows than are kept
     sizes = 1 + generator.poisson(unit.max_rows - 0.5, rows // unit.max_rows + 1)
     ids = np.repeat(np.arange(1, len(sizes) + 1), sizes)[:rows]
-    rest = np.arange(len(sizes) + 1, len(sizes) + 1 + rows - len(ids))
-    return generator.permutation(np.concatenate([ids, rest]))
+    extra_ids = np.arange(len(sizes) + 1, len(sizes) + 1 + rows - len(ids))
+    return generator.permutation(np.concatenate([ids, extra_ids]))
 
 
 def _written(ids: Codes, kind: Kind | None) -> pd.Series[Any]:

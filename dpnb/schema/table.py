@@ -48,14 +48,18 @@ def protection(tables: Mapping[str, Table]) -> str:
     >>> protection({table.name: table})
     'This protects single rows.'
     """
-    found = [
+    protections = [
         (name, "single rows" if table.unit is None else table.unit.text)
         for name, table in tables.items()
         if not table.public
     ]
-    if len(found) == 1:
-        return f"This protects {found[0][1]}."
-    return f"{'; '.join(f'{name} protects {what}' for name, what in found)}." if found else ""
+    if len(protections) == 1:
+        return f"This protects {protections[0][1]}."
+    return (
+        f"{'; '.join(f'{name} protects {rows}' for name, rows in protections)}."
+        if protections
+        else ""
+    )
 
 
 class Table:
@@ -137,21 +141,22 @@ class Table:
         self._definitions: Mapping[str, Any] = {}
 
     def _checked_key(self, key: object) -> str:
-        found = self.schema.find(key) if isinstance(key, str) else None
-        if found is None:
+        declared_name = self.schema.find(key) if isinstance(key, str) else None
+        if declared_name is None:
             raise SchemaError(
                 f"the key {given(key)} is not a declared column", "Name a column of the schema."
             )
-        if isinstance(self.schema[found], Real):
+        if isinstance(self.schema[declared_name], Real):
             raise SchemaError(
-                f"the key {found!r} is a Real column", "Rounded numbers do not match; use Integer."
+                f"the key {declared_name!r} is a Real column",
+                "Rounded numbers do not match; use Integer.",
             )
         if not self.public or self.unit is not None:
             raise SchemaError(
                 "a table with a key must be public: other tables look up its rows without noise",
                 "Declare public=True, without a unit; or leave the key out.",
             )
-        return found
+        return declared_name
 
     def joining(
         self,
@@ -175,13 +180,13 @@ class Table:
         Table
             A copy.
         """
-        made = object.__new__(Table)
+        copy = object.__new__(Table)
         for name in self.__slots__:
-            setattr(made, name, getattr(self, name))
+            setattr(copy, name, getattr(self, name))
         for join in joins.values():
-            made.schema = made.schema.joining(join.columns)
-        made.joins, made.obstacles, made._definitions = joins, obstacles, definitions
-        return made
+            copy.schema = copy.schema.joining(join.columns)
+        copy.joins, copy.obstacles, copy._definitions = joins, obstacles, definitions
+        return copy
 
     @classmethod
     def load(cls, path: str | Path) -> Table:
@@ -209,8 +214,8 @@ class Table:
         for entry in ("source", "columns"):
             if entry not in content:
                 raise SchemaError(f"the file has no {entry!r}", "Add it.", str(path))
-        written = str(content["source"])
-        source = written if is_database(written) else Path(path).parent / written
+        location = str(content["source"])
+        source = location if is_database(location) else Path(path).parent / location
         name = str(content.get("name", Path(path).stem))
         schema = Schema.of(content)
         public = content.get("public", False)

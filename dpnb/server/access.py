@@ -150,9 +150,11 @@ def is_service_of_hub(address: Address, environment: Mapping[str, str]) -> bool:
         for name in ("JUPYTERHUB_PUBLIC_HUB_URL", "JUPYTERHUB_HOST")
         if environment.get(name)
     ]
-    found = [(p.scheme, p.hostname, p.port or _PORTS.get(p.scheme)) for p in map(urlsplit, public)]
-    if found:
-        return (address.scheme, address.host, address.port) in found
+    origins = [
+        (p.scheme, p.hostname, p.port or _PORTS.get(p.scheme)) for p in map(urlsplit, public)
+    ]
+    if origins:
+        return (address.scheme, address.host, address.port) in origins
     # without a public address, accept the host of the Hub's API, with its port or a usual port of a
     # proxy: somebody else may listen on any other port of a shared machine
     api = urlsplit(environment.get("JUPYTERHUB_API_URL", ""))

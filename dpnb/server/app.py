@@ -98,14 +98,16 @@ class _Service:
 
     def register_known(self) -> None:
         """Register in the ledger the analysts that are known before any request."""
-        known = self._authenticator.known()
-        if known:
-            self._admit(known)
-        self._registered = {analyst.name: analyst for analyst in known}
+        analysts = self._authenticator.known()
+        if analysts:
+            self._admit(analysts)
+        self._registered = {analyst.name: analyst for analyst in analysts}
 
     def _admit(self, analysts: Iterable[Analyst]) -> None:
         with self._runner.reading():
-            Administration(self._runner).register({one.name: one.privilege for one in analysts})
+            Administration(self._runner).register(
+                {analyst.name: analyst.privilege for analyst in analysts}
+            )
 
     def _register(self, analyst: Analyst) -> None:
         """Register an analyst in the ledger, unless that was done before."""
@@ -142,8 +144,8 @@ class _Service:
     def serving(self, endpoint: Endpoint) -> Callable[[Request], Any]:
         """Return the coroutine function that serves one endpoint."""
         if endpoint.handler is None:
-            shown = {"health": self._health, "ready": self._ready, "openapi": self._describe}
-            return shown[endpoint.name]
+            handlers = {"health": self._health, "ready": self._ready, "openapi": self._describe}
+            return handlers[endpoint.name]
 
         async def serve(request: Request) -> Response:
             analyst = await self._authenticator.identify(request.scope["headers"])
@@ -174,16 +176,16 @@ class _Service:
         privilege = request.headers.get("dpnb-privilege")
         body = await _body(request, endpoint, self._limits)
         if key is not None:
-            meant = f"{endpoint.path} {privilege}\n".encode() + body
-            self._keys.check(analyst.name, key, hashlib.sha256(meant).digest())
+            content = f"{endpoint.path} {privilege}\n".encode() + body
+            self._keys.check(analyst.name, key, hashlib.sha256(content).digest())
 
         def work(cancel: threading.Event) -> Response:
             self._register(analyst)
             entries = endpoint.read(body) if endpoint.entries else {}
             if endpoint.handler is None or cancel.is_set():
                 raise InterruptedRequestError("interrupted", "Nothing was charged.")
-            asked = Asked(self._row(analyst, privilege), entries, key, cancel)
-            return respond(endpoint.handler(self._runner, asked))
+            analyst_request = Asked(self._row(analyst, privilege), entries, key, cancel)
+            return respond(endpoint.handler(self._runner, analyst_request))
 
         async def gone() -> None:
             while (await request.receive())["type"] != "http.disconnect":
@@ -214,15 +216,15 @@ async def _body(request: Request, endpoint: Endpoint, limits: Limits) -> bytes:
         )
     if request.headers.get("content-encoding", "identity") != "identity":
         raise RefusedError(415, "a compressed body is not supported", "Send it uncompressed.")
-    received = bytearray()
+    content = bytearray()
     try:
         with anyio.fail_after(limits.upload):
             async for chunk in request.stream():
-                received += chunk
-                if len(received) > limits.body:
+                content += chunk
+                if len(content) > limits.body:
                     raise too_large(limits.body)
     except TimeoutError:
         raise RefusedError(408, "the body did not arrive in time", "Send it again.") from None
     except ClientDisconnect:
         raise malformed("the body is incomplete") from None
-    return bytes(received)
+    return bytes(content)

@@ -61,8 +61,8 @@ def bearer(headers: Headers) -> str:
     RefusedError
         If there is not exactly one header ``Authorization: Bearer TOKEN`` (or ``token TOKEN``).
     """
-    found = [value for name, value in headers if name == b"authorization"]
-    match = _HEADER.fullmatch(found[0]) if len(found) == 1 else None
+    credentials = [value for name, value in headers if name == b"authorization"]
+    match = _HEADER.fullmatch(credentials[0]) if len(credentials) == 1 else None
     if match is None:
         raise refused()
     return match.group(1).decode("ascii")
@@ -76,14 +76,14 @@ def read_privilege(levels: Sequence[object]) -> Privilege:
     RequestError
         Unless they are different whole numbers from 1 to 10.
     """
-    whole = privileges_of(list(levels))
-    return whole[0] if len(whole) == 1 else whole
+    numbers = privileges_of(list(levels))
+    return numbers[0] if len(numbers) == 1 else numbers
 
 
 def privileges(groups: Mapping[str, Privilege], of: Sequence[str]) -> Privilege | None:
     """Return the highest privilege of the groups named in ``of``; None if none has one."""
-    found = [groups[name] for name in of if name in groups]
-    return max(found, key=highest) if found else None
+    candidates = [groups[name] for name in of if name in groups]
+    return max(candidates, key=highest) if candidates else None
 
 
 def highest(privilege: Privilege) -> int:

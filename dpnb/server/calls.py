@@ -39,17 +39,17 @@ def received(name: str, body: Mapping[str, Any]) -> Call:
         For an option that the verb does not have, and for a body that does not have the shape of a
         call.
     """
-    asked = verb(name)
-    subject = body.get("statements", body.get(asked.subject))
+    request_kind = verb(name)
+    subject = body.get("statements", body.get(request_kind.subject))
     if "statements" in body and not (isinstance(subject, list) and len(subject) <= MOST_STATEMENTS):
         raise RequestError(
             f"statements must be a list of at most {MOST_STATEMENTS} SQL texts",
             "Send ['SELECT ...'].",
         )
-    if asked.subject == "question" and isinstance(subject, Mapping):
+    if request_kind.subject == "question" and isinstance(subject, Mapping):
         # the verb refuses anything else, with its usual message
         subject = Reference.from_dict(subject)
-    options = _named(body.get("options"), asked.options)
+    options = _named(body.get("options"), request_kind.options)
     if "thresholds" in options:
         options = {**options, "thresholds": read_thresholds(options["thresholds"])}
     return Call(name, subject, options, body.get("params"))
@@ -60,10 +60,10 @@ def _named(options: Any, declared: Options) -> Mapping[str, Any]:
         return {}
     if not isinstance(options, Mapping):
         raise wire.malformed("'options' must be a JSON object")
-    known = names(declared)
+    option_names = names(declared)
     for name in options:
-        if name not in known:
-            raise RequestError(f"unknown option {given(name)}", nearest(name[:60], known))
+        if name not in option_names:
+            raise RequestError(f"unknown option {given(name)}", nearest(name[:60], option_names))
     return options
 
 

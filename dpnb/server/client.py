@@ -94,20 +94,22 @@ class HttpBackend:
 
     def run(self, call: Call, cancel: threading.Event) -> Any:
         """Return the result of a call; if it may cost, a key makes sure that retries are free."""
-        asked = verb(call.verb)
-        key = None if asked.price is None else secrets.token_hex(16)
-        found = self._connection.ask("POST", f"/v2/{call.verb}", sent(call), key, cancel)
-        return self._read(asked.result.from_dict, found)
+        request_kind = verb(call.verb)
+        key = None if request_kind.price is None else secrets.token_hex(16)
+        reply = self._connection.ask("POST", f"/v2/{call.verb}", sent(call), key, cancel)
+        return self._read(request_kind.result.from_dict, reply)
 
     def price(self, call: Call) -> Any:
         """Return what a call would cost."""
         price, several = verb(call.verb).price, call.verb == "query"
         if price is None:
             raise TypeError(f"{call.verb} is free")
-        found = self._connection.ask("POST", f"/v2/{call.verb}/price", sent(call, several=several))
+        reply = self._connection.ask("POST", f"/v2/{call.verb}/price", sent(call, several=several))
         if several:
-            return self._read(lambda data: [price.from_dict(one) for one in data["prices"]], found)
-        return self._read(price.from_dict, found)
+            return self._read(
+                lambda data: [price.from_dict(entry) for entry in data["prices"]], reply
+            )
+        return self._read(price.from_dict, reply)
 
     @property
     def ledger(self) -> str:
@@ -129,8 +131,10 @@ class HttpBackend:
     @property
     def history(self) -> Sequence[Asked]:
         """The analyst's requests."""
-        found = self._connection.ask("GET", "/v2/history")
-        return self._read(lambda data: [Asked.from_dict(one) for one in data["requests"]], found)
+        reply = self._connection.ask("GET", "/v2/history")
+        return self._read(
+            lambda data: [Asked.from_dict(entry) for entry in data["requests"]], reply
+        )
 
     @property
     def tables(self) -> Mapping[str, Table]:
@@ -138,13 +142,17 @@ class HttpBackend:
         if self._tables is None:
 
             def read(data: Mapping[str, Any]) -> dict[str, Table]:
-                made = (
+                tables = (
                     Table(
-                        one["name"], None, Schema.of(one), public=one["public"], key=one.get("key")
+                        entry["name"],
+                        None,
+                        Schema.of(entry),
+                        public=entry["public"],
+                        key=entry.get("key"),
                     )
-                    for one in data["tables"]
+                    for entry in data["tables"]
                 )
-                return {table.name: table for table in made}
+                return {table.name: table for table in tables}
 
             self._tables = self._read(read, self._connection.ask("GET", "/v2/tables"))
         return self._tables

@@ -136,8 +136,8 @@ class Connection:
                 "Use the same version of dpnb on both sides.",
             ), None
         if error is not None:
-            failed = reply.status == 500 and isinstance(error, ServiceError)
-            return error, 0.0 if failed else reply.retry
+            broken = reply.status == 500 and isinstance(error, ServiceError)
+            return error, 0.0 if broken else reply.retry
         if 300 <= reply.status < 400:
             return ServiceError(
                 "the service redirects to another address", "Use that address, if you trust it."
@@ -164,7 +164,7 @@ class Connection:
                 self._sockets[thread] = info["return_value"].get_extra_info("socket")
 
         try:
-            found = self._client.request(
+            response = self._client.request(
                 method,
                 self.address.url + path,
                 content=content,
@@ -172,7 +172,7 @@ class Connection:
                 auth=authorize,
                 extensions={"trace": trace},
             )
-            return _Reply.of(found)
+            return _Reply.of(response)
         except Exception:  # noqa: BLE001 - the errors of a connection, interrupted ones too
             return None
         finally:

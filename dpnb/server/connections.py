@@ -85,18 +85,22 @@ class Connections:
                 self._waits[connection] = _Wait(wait.opened, now, phase, request)
             elif now - wait.since > self._seconds(phase):
                 self._end(connection)
-        kept = Counter[str]()
+        address_counts = Counter[str]()
         for connection in reversed(self._strangers()):
             if now - self._waits[connection].opened < _PATIENCE:
                 continue
-            full = kept.total() >= self.limits.strangers
-            if full or kept[connection.address] >= self.limits.per_address:
+            full = address_counts.total() >= self.limits.strangers
+            if full or address_counts[connection.address] >= self.limits.per_address:
                 self._end(connection)
             else:
-                kept[connection.address] += 1
+                address_counts[connection.address] += 1
 
     def _strangers(self) -> list[Connection]:
-        return [one for one in self._waits if not one.signed_in and one.phase != "work"]
+        return [
+            connection
+            for connection in self._waits
+            if not connection.signed_in and connection.phase != "work"
+        ]
 
     def _giving_way(self) -> Connection | None:
         """Return the connection that gives way to a new one; None if none must, or none can."""
@@ -105,10 +109,12 @@ class Connections:
         strangers = self._strangers()
         if len(strangers) >= self.limits.strangers:
             return strangers[0]
-        waiting = [one for one in self._waits if one.phase != "work"]
+        waiting = [connection for connection in self._waits if connection.phase != "work"]
         # a connection that is taking a reply comes last
         return min(
-            waiting, key=lambda one: (one.phase == "reply", self._waits[one].since), default=None
+            waiting,
+            key=lambda connection: (connection.phase == "reply", self._waits[connection].since),
+            default=None,
         )
 
     def _seconds(self, phase: Phase) -> float:

@@ -79,46 +79,52 @@ class Endpoint:
         RequestError
             If the body is not a JSON object, has an unknown entry, or lacks a required one.
         """
-        found = wire.loads(body)
-        if not isinstance(found, dict):
+        content = wire.loads(body)
+        if not isinstance(content, dict):
             raise wire.malformed("the body must be a JSON object")
-        for entry in found:
+        for entry in content:
             if entry not in self.entries:
                 raise wire.malformed(f"{given(entry)} is not an entry of this request")
         for entry, needed in self.entries.items():
-            if needed and entry not in found:
+            if needed and entry not in content:
                 raise wire.malformed(f"the body has no {entry!r}")
-        return {entry: wire.decode(value) for entry, value in found.items()}
+        return {entry: wire.decode(value) for entry, value in content.items()}
 
 
 def _run(verb: str) -> Handler:
-    def handler(runner: Runner, asked: Asked) -> Any:
-        call = received(verb, asked.body)
-        return verbs.run(runner, asked.analyst, call, asked.cancel, asked.identifier).to_dict()
+    def handler(runner: Runner, request: Asked) -> Any:
+        call = received(verb, request.body)
+        return verbs.run(
+            runner, request.analyst, call, request.cancel, request.identifier
+        ).to_dict()
 
     return handler
 
 
 def _price(verb: str) -> Handler:
-    def handler(runner: Runner, asked: Asked) -> Any:
-        found = verbs.price(runner, asked.analyst, received(verb, asked.body))
-        if isinstance(found, list):
-            return {"prices": [price.to_dict() for price in found]}
-        return found.to_dict()
+    def handler(runner: Runner, request: Asked) -> Any:
+        quotation = verbs.price(runner, request.analyst, received(verb, request.body))
+        if isinstance(quotation, list):
+            return {"prices": [price.to_dict() for price in quotation]}
+        return quotation.to_dict()
 
     return handler
 
 
-def _budget(runner: Runner, asked: Asked) -> Any:
-    status = verbs.budget(runner, asked.analyst)
+def _budget(runner: Runner, request: Asked) -> Any:
+    status = verbs.budget(runner, request.analyst)
     return {"ledger": runner.store.name, "budget": status.to_dict()}
 
 
-def _history(runner: Runner, asked: Asked) -> Any:
-    return {"requests": [one.to_dict() for one in verbs.history(runner, asked.analyst)]}
+def _history(runner: Runner, request: Asked) -> Any:
+    return {
+        "requests": [
+            past_request.to_dict() for past_request in verbs.history(runner, request.analyst)
+        ]
+    }
 
 
-def _tables(runner: Runner, asked: Asked) -> Any:
+def _tables(runner: Runner, request: Asked) -> Any:
     return {"tables": [_dated(table.definition()) for table in runner.own.values()]}
 
 

@@ -92,8 +92,8 @@ class HubAuthenticator:
         if not isinstance(user, dict):
             raise refused()
         allowed = self._hub.check_scopes(self._scopes, {"scopes": user.get("scopes", ())})
-        listed = user.get("groups")
-        privilege = privileges(self._groups, listed if isinstance(listed, list) else [])
+        groups = user.get("groups")
+        privilege = privileges(self._groups, groups if isinstance(groups, list) else [])
         if user.get("kind") != "user" or not allowed or privilege is None:
             raise RefusedError(
                 403,

@@ -125,8 +125,8 @@ class Keys:
             If the key stands for another request.
         """
         name = analyst, key
-        known = self._digests.get(name)
-        if known is not None and known != digest:
+        earlier_digest = self._digests.get(name)
+        if earlier_digest is not None and earlier_digest != digest:
             raise RefusedError(
                 409,
                 "this request identifier was already used for another request",

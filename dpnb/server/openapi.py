@@ -98,10 +98,10 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     }
     if endpoint.entries:
         options = {"$ref": f"#/components/schemas/{_options(endpoint.verb)}"}
-        known = {**_ENTRIES, "options": options}
+        schemas = {**_ENTRIES, "options": options}
         schema = {
             "type": "object",
-            "properties": {entry: known[entry] for entry in endpoint.entries},
+            "properties": {entry: schemas[entry] for entry in endpoint.entries},
             "required": [entry for entry, needed in endpoint.entries.items() if needed],
             "additionalProperties": False,
         }
@@ -160,13 +160,13 @@ def _schemas() -> dict[str, Any]:
     )
     table["properties"] |= {"key": TEXT, "joins": _OBJECT, "undeclared": LIST}
     declared = {_options(name): schema_of(verb(name).options) for name in VERBS}
-    asked = _object({"time": TEXT, "sql": TEXT, "spent": loss, "conditional": TRUTH})
+    request = _object({"time": TEXT, "sql": TEXT, "spent": loss, "conditional": TRUTH})
     status = _object({**losses, "privacy": TEXT, "delta": free, "kept": TRUTH, "stamp": stamp})
     return {
         **declared,
         "Question": _object(question),
         "Reference": _object(
-            {name: question[name] for name in (one.name for one in fields(Reference))}, additionalProperties=False
+            {name: question[name] for name in (field.name for field in fields(Reference))}, additionalProperties=False
         ),
         "PrivacyLoss": _object({"rho": TEXT, "epsilon": or_null(TEXT), "delta": TEXT}),
         "Answer": _object(
@@ -212,7 +212,7 @@ def _schemas() -> dict[str, Any]:
              "costs": {**LIST, "items": loss}, "first": loss, "ceiling": loss}
         ),
         "Budget": _object({"ledger": TEXT, "budget": status}),
-        "History": _object({"requests": {**LIST, "items": asked}}),
+        "History": _object({"requests": {**LIST, "items": request}}),
         "Tables": _object({"tables": {**LIST, "items": table}}),
         "Health": _object({"status": {"enum": ["ok", "degraded"]}}),
         "Ready": _object({"status": {"const": "ready"}}),

@@ -18,8 +18,8 @@ def named(statements: Sequence[object], params: Any) -> Any:
     if not isinstance(params, Mapping):
         return params
     texts = [text for text in statements if isinstance(text, str)]
-    found = dict.fromkeys(name for text in texts for name in _NAMED.findall(text))
-    return {name: _scalar(params[name]) for name in found if name in params}
+    names = dict.fromkeys(name for text in texts for name in _NAMED.findall(text))
+    return {name: _scalar(params[name]) for name in names if name in params}
 
 
 def _scalar(value: Any) -> Any:

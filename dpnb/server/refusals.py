@@ -95,7 +95,9 @@ def from_dict(data: Any) -> DpnbError | None:
     """Return the error that :func:`to_dict` wrote; None for anything else."""
     if not isinstance(data, Mapping):
         return None
-    kinds: dict[str, type[DpnbError]] = {known.__name__: known for known in _KINDS}
+    kinds: dict[str, type[DpnbError]] = {
+        error_class.__name__: error_class for error_class in _KINDS
+    }
     kind = kinds.get(str(data.get("kind")))
     texts = [data.get(name) for name in ("what", "hint", "where")]
     if kind is None or not all(isinstance(text, str) for text in texts):

@@ -167,9 +167,9 @@ def serve(
     connections = Connections(limits)
     config = _config(app, certificate, key, connections)
     server = server_class(config, app.state.stop, connections)
-    shown = f"[{host}]" if ":" in host else host
+    url_host = f"[{host}]" if ":" in host else host
     scheme = "http" if certificate is None else "https"
-    url = f"{scheme}://{shown}:{listener.getsockname()[1]}{prefix.rstrip('/')}"
+    url = f"{scheme}://{url_host}:{listener.getsockname()[1]}{prefix.rstrip('/')}"
     logging.getLogger("dpnb.server").info("answering on %s", url)
     if background:
         return Service(server, listener, url)

@@ -53,7 +53,7 @@ def _read_pairs(name: str, pairs: Any) -> Any:
         raise _unreadable(name)
     if not isinstance(pairs, list):
         return pairs
-    found: dict[Any, Any] = {}
+    thresholds: dict[Any, Any] = {}
     for pair in pairs:
         if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], list):
             raise _unreadable(name)
@@ -61,10 +61,10 @@ def _read_pairs(name: str, pairs: Any) -> Any:
         if any(isinstance(label, (list, Mapping)) for label in labels):
             raise _unreadable(name)
         # as written in a notebook: 'a', or ('a', 'b') for several keys
-        found[labels[0] if len(labels) == 1 else tuple(labels)] = number
-    if len(found) < len(pairs):
+        thresholds[labels[0] if len(labels) == 1 else tuple(labels)] = number
+    if len(thresholds) < len(pairs):
         raise _unreadable(name)
-    return found
+    return thresholds
 
 
 def _unreadable(name: str) -> RequestError:

@@ -111,14 +111,14 @@ class TokenFile:
         token = bearer(headers)
         digest, content, today = _hash(token), self._current(), _today()
         own = content is not None and token.startswith(_prefix(content.service))
-        found: Analyst | None = None
+        sender: Analyst | None = None
         for entry in () if content is None else content.entries:
             same = hmac.compare_digest(digest, entry.hash)
             if entry.valid(today) & own & same:
-                found = entry.analyst
-        if found is None:
+                sender = entry.analyst
+        if sender is None:
             raise refused()
-        return found
+        return sender
 
     def _current(self) -> _Content | None:
         """Return the current content of the file; None if it is broken."""
@@ -133,10 +133,10 @@ class TokenFile:
 
     def _stamp(self) -> tuple[int, ...]:
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except OSError:
             return ()
-        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode
+        return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode
 
     def __repr__(self) -> str:
         return f"TokenFile({str(self.path)!r})"
@@ -174,11 +174,11 @@ def renew(path: Path, name: str, expires: str | None = None) -> str:
     with _changing(path) as file:
         content = _read(file)
         token = _token(content.service)
-        changed = replace(
+        new_entry = replace(
             _find(content, name), hash=_hash(token), created=_today().isoformat(),
             expires=_day(expires), revoked=False,
         )  # fmt: skip
-        _write(file, _with(content, changed))
+        _write(file, _with(content, new_entry))
     return token
 
 
@@ -241,9 +241,11 @@ def _find(content: _Content, name: str) -> Entry:
     raise RequestError(f"there is no analyst {given(name)}", "See dpnb analyst list.")
 
 
-def _with(content: _Content, changed: Entry) -> _Content:
-    kept = (changed if entry.name == changed.name else entry for entry in content.entries)
-    return replace(content, entries=tuple(kept))
+def _with(content: _Content, new_entry: Entry) -> _Content:
+    new_entries = (
+        new_entry if entry.name == new_entry.name else entry for entry in content.entries
+    )
+    return replace(content, entries=tuple(new_entries))
 
 
 def _refuse(path: Path, what: str, hint: str) -> NoReturn:
@@ -268,16 +270,16 @@ def _read(path: Path) -> _Content:
     if os.name == "posix" and mode & 0o077:
         _refuse(path, f"{path} can be read by other users", f"Run chmod 600 {path}.")
     try:
-        service, listed = data["service"], data["analysts"]
-        found = tuple(_entry(one) for one in listed)
-        right = _SERVICE.fullmatch(service) is not None and len({e.name for e in found}) == len(
-            found
-        )
+        service, records = data["service"], data["analysts"]
+        all_entries = tuple(_entry(record) for record in records)
+        intact = _SERVICE.fullmatch(service) is not None and len(
+            {e.name for e in all_entries}
+        ) == len(all_entries)
     except (LookupError, TypeError, ValueError, RequestError):
-        right = False
-    if not right:
+        intact = False
+    if not intact:
         _refuse(path, f"{path} is damaged", "Restore it, or start a new one.")
-    return _Content(service, found)
+    return _Content(service, all_entries)
 
 
 def _entry(data: dict[str, Any]) -> Entry:

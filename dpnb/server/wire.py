@@ -58,7 +58,7 @@ def loads(body: bytes, most: int = MAX_DEPTH) -> Any:
         For anything else.
     """
     try:
-        found = json.loads(
+        document = json.loads(
             body.decode("utf-8"),
             parse_float=_float,
             parse_int=_integer,
@@ -71,8 +71,8 @@ def loads(body: bytes, most: int = MAX_DEPTH) -> Any:
         raise malformed("the body is not UTF-8") from None
     except ValueError:
         raise malformed("the body is not valid JSON") from None
-    _check_depth(found, most)
-    return found
+    _check_depth(document, most)
+    return document
 
 
 def encode(value: Any, most: int = MAX_DEPTH) -> Any:
@@ -184,10 +184,10 @@ def _constant(text: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError
-    return found
+    return members
 
 
 def _check_depth(value: Any, most: int) -> None:

@@ -51,15 +51,15 @@ def same(left: Aggregate | Derived, right: Aggregate | Derived) -> bool:
     if left.formula != right.formula:
         return False
     # equal formulas have equally many leaves
-    return all(own.means(other) for own, other in zip(left.leaves, right.leaves, strict=True))
+    return all(leaf.means(other) for leaf, other in zip(left.leaves, right.leaves, strict=True))
 
 
-def _place(leaves: list[Aggregate], found: Aggregate) -> int:
+def _place(leaves: list[Aggregate], aggregate: Aggregate) -> int:
     """Return the position of an aggregate among the leaves; append it if it is new."""
     for place, leaf in enumerate(leaves):
-        if leaf.means(found):
+        if leaf.means(aggregate):
             return place
-    leaves.append(found)
+    leaves.append(aggregate)
     return len(leaves) - 1
 
 
@@ -88,8 +88,8 @@ class Aggregates:
             leaf = leaves[0]
             return Aggregate(leaf.function, leaf.value, leaf.filter, alias or leaf.alias)
         names: set[str] = set()
-        named = (replace(leaf, alias=unused(leaf.alias, names)) for leaf in leaves)
-        return Derived(formula, tuple(named), alias or self._default_alias(node), place)
+        unique_leaves = (replace(leaf, alias=unused(leaf.alias, names)) for leaf in leaves)
+        return Derived(formula, tuple(unique_leaves), alias or self._default_alias(node), place)
 
     def _default_alias(self, node: Node) -> str:
         if not is_statistic(bare(node)):
@@ -137,9 +137,9 @@ class Aggregates:
         """Read COUNT_IF(x > 3) FILTER (WHERE ...) as COUNT(*) with both conditions."""
         if others(node.args, "this") or isinstance(node.this, exp.Distinct | exp.Star):
             self.refuse("COUNT_IF takes one condition", "Write COUNT_IF(x > 3).", node)
-        own = self.conditions.predicate(node.this)
-        both = simplify(And((condition, own)), self.conditions.schema)
-        return Aggregate(Function.COUNT, None, both, alias or "count_if")
+        test = self.conditions.predicate(node.this)
+        conjunction = simplify(And((condition, test)), self.conditions.schema)
+        return Aggregate(Function.COUNT, None, conjunction, alias or "count_if")
 
     def _distinct(
         self, node: Node, function: Measured, condition: Predicate, alias: str

@@ -45,8 +45,10 @@ def simplify(predicate: Predicate, schema: Schema) -> Predicate:
         if type(part) is type(predicate):
             stack.extend(reversed(part.parts))
         elif isinstance(part, Within):
-            seen = atoms.get(part.column)
-            atoms[part.column] = part if seen is None else _merge(seen, part, schema, conjunction)
+            earlier_atom = atoms.get(part.column)
+            atoms[part.column] = (
+                part if earlier_atom is None else _merge(earlier_atom, part, schema, conjunction)
+            )
         else:
             others.append(part)
     merged = [_atom(atom, schema) for atom in atoms.values()]
@@ -89,8 +91,8 @@ def can_hold(predicate: Predicate, group: Mapping[str, Interval]) -> bool:
             return bool(predicate.intervals) or predicate.null
         low, high = group[predicate.column]
         return any(first <= high and low <= last for first, last in predicate.intervals)
-    held = (can_hold(part, group) for part in predicate.parts)
-    return all(held) if isinstance(predicate, And) else any(held)
+    possible = (can_hold(part, group) for part in predicate.parts)
+    return all(possible) if isinstance(predicate, And) else any(possible)
 
 
 def plain(predicate: Predicate) -> Any:
@@ -105,8 +107,8 @@ def read_predicate(data: Any) -> Predicate:
     """Build a predicate from the data of :func:`plain`."""
     if isinstance(data, Mapping):
         ((word, parts),) = data.items()
-        made = tuple(read_predicate(part) for part in parts)
-        return And(made) if word == "and" else Or(made)
+        predicates = tuple(read_predicate(part) for part in parts)
+        return And(predicates) if word == "and" else Or(predicates)
     column, intervals, null = data
     return Within(column, tuple((low, high) for low, high in intervals), null)
 
@@ -135,8 +137,8 @@ def read_value(data: Any) -> Value | None:
         return Number(Fraction(parts))
     if word == "case":
         *branches, default = parts
-        made = tuple((read_predicate(test), read_value(result)) for test, result in branches)
-        return Case(made, read_value(default))
+        cases = tuple((read_predicate(test), read_value(result)) for test, result in branches)
+        return Case(cases, read_value(default))
     left, right = (read_value(part) for part in parts)
     if left is None or right is None:
         raise ValueError("arithmetic has two operands")

@@ -54,8 +54,8 @@ class Conditions:
         self.params = params
 
     def _refuse_undeclared(self, node: Node, relations: Sequence[Relation]) -> None:
-        for one in relations:
-            for name in one.table.schema.undeclared:
+        for relation in relations:
+            for name in relation.table.schema.undeclared:
                 if name.casefold() == node.name.casefold():
                     self.refuse(
                         f"the values of {name!r} are not declared",
@@ -74,21 +74,27 @@ class Conditions:
         relations = self.scope.of(_qualifier(node))
         if others(node.args, "this", "table") or not relations:
             joined = len(self.scope.relations) > 1
-            shown = ", ".join(one.shown for one in self.scope.relations)
-            hint = f"Tables of FROM: {shown}." if joined else "Write only the name of the column."
+            table_names = ", ".join(relation.shown for relation in self.scope.relations)
+            hint = (
+                f"Tables of FROM: {table_names}."
+                if joined
+                else "Write only the name of the column."
+            )
             self.refuse(f"unknown table {_qualifier(node)!r}", hint, node)
-        found = self.scope.find(node.name, _qualifier(node))
-        if not found:
+        matches = self.scope.find(node.name, _qualifier(node))
+        if not matches:
             self._refuse_undeclared(node, relations)
-            columns = [name for one in relations for name in one.table.schema]
+            columns = [name for relation in relations for name in relation.table.schema]
             self.refuse(f"unknown column {node.name!r}", nearest(node.name, columns), node)
-        if len(found) > 1:
+        if len(matches) > 1:
             self.refuse(
                 f"several tables have a column {node.name!r}",
-                " or ".join(f"{one.shown}.{node.name}" for one, _ in found).join(("Write ", ".")),
+                " or ".join(f"{relation.shown}.{node.name}" for relation, _ in matches).join(
+                    ("Write ", ".")
+                ),
                 node,
             )
-        return found[0][1]
+        return matches[0][1]
 
     def names_unit(self, node: Node) -> bool:
         """Return whether a node names the id column of the privacy unit, declared or not."""
@@ -127,10 +133,10 @@ class Conditions:
             and not others(node.args, "this", "expressions")
         ):
             column = self.column(node.this)
-            listed = [
+            intervals = [
                 pair for value in node.expressions for pair in self._compare(column, "=", value)
             ]
-            return self._within(column, self.schema[column].scale.union(listed), negated)
+            return self._within(column, self.schema[column].scale.union(intervals), negated)
         if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
             column = self.column(node.this)
             scale = self.schema[column].scale
@@ -187,16 +193,16 @@ class Conditions:
             )
         kind = self.schema[column]
         try:
-            found = kind.compare(operator, self.constant(node))
+            intervals = kind.compare(operator, self.constant(node))
         except SchemaError as error:
             self.refuse(f"column {column!r}: {error.what}", error.hint, node)
-        if not found and operator == "=" and not isinstance(kind, Category):
+        if not intervals and operator == "=" and not isinstance(kind, Category):
             self.refuse(
                 f"{column!r} never equals this value: it goes from {kind.low} to {kind.high}",
                 "Change the value, or compare with < or >.",
                 node,
             )
-        return found
+        return intervals
 
     def constant(self, node: Node) -> Constant:
         """Return the value of a literal or bound parameter."""

@@ -60,13 +60,13 @@ class Arguments:
                     node.parent,
                 )
             return Column(column)
-        found = self._value(inner, 0)
-        if found is None:
+        argument = self._value(inner, 0)
+        if argument is None:
             self.refuse(
                 "this expression is NULL in every row", "Give it a value in some rows.", node
             )
-        self.check(function, found, node)
-        return found
+        self.check(function, argument, node)
+        return argument
 
     def check(self, function: Function, value: Value, node: Node) -> None:
         """Refuse a value whose bounds are not usable."""

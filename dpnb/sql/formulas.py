@@ -130,8 +130,8 @@ def _sum(
 
 def statistics_of(formula: Formula) -> tuple[Statistic, ...]:
     """Return the different statistics of a formula."""
-    found = (node for node in nodes(formula) if isinstance(node, Variance | Quantile))
-    return tuple(dict.fromkeys(found))
+    statistics = (node for node in nodes(formula) if isinstance(node, Variance | Quantile))
+    return tuple(dict.fromkeys(statistics))
 
 
 def settled(formula: Formula, statistics: Sequence[Statistic], first: int) -> Formula:

@@ -121,10 +121,10 @@ class _Statement:
         self.deciding = deciding
 
     def query(self, select: exp.Select) -> Query:
-        known = (
+        clauses = (
             "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "kind",
         )  # fmt: skip
-        for name in others(select.args, *known):
+        for name in others(select.args, *clauses):
             what, hint = _HINTS.get(
                 name, (f"{name.strip('_').upper()} is not supported", "Leave it out.")
             )
@@ -197,22 +197,22 @@ class _Statement:
             self.refuse("GROUP BY takes columns, not expressions", _RANGES, node)
         if self.conditions.scope.find(node.name, None):
             return
-        for one in shown:
-            if isinstance(one, exp.Alias) and one.alias.casefold() == node.name.casefold():
-                if not isinstance(one.this, exp.Column):
+        for entry in shown:
+            if isinstance(entry, exp.Alias) and entry.alias.casefold() == node.name.casefold():
+                if not isinstance(entry.this, exp.Column):
                     self.refuse(
                         f"GROUP BY takes columns, and {node.name!r} is an expression", _RANGES, node
                     )
                 self.refuse(
                     f"GROUP BY takes the column, not its alias {node.name!r}",
-                    f"Write GROUP BY {self.source.written(one.this)}.",
+                    f"Write GROUP BY {self.source.written(entry.this)}.",
                     node,
                 )
 
     def outputs(
         self, select: exp.Select, grouped: Sequence[str]
     ) -> tuple[tuple[Key, ...], tuple[Aggregate, ...], tuple[Derived, ...]]:
-        shown: dict[str, str] = {}
+        aliases: dict[str, str] = {}
         results: list[Aggregate | Derived] = []
         names: dict[str, Node] = {}
         for node in select.expressions:
@@ -233,10 +233,10 @@ class _Statement:
                         "Add it to GROUP BY, or aggregate it.",
                         node,
                     )
-                if column in shown:
+                if column in aliases:
                     self.refuse(f"{column!r} is in the SELECT list twice", "Write it once.", node)
-                shown[column] = alias or own_name(column)
-                outputs = [shown[column]]
+                aliases[column] = alias or own_name(column)
+                outputs = [aliases[column]]
             else:
                 result = self.aggregates.output(inner, alias, len(results))
                 if isinstance(result, Aggregate):
@@ -250,13 +250,13 @@ class _Statement:
         if not results and not select.args.get("having") and not self.deciding:
             self.refuse("there is no aggregate", "Add COUNT(*), SUM(x) or AVG(x).", select)
         for column in grouped:
-            if column in shown:
+            if column in aliases:
                 continue
-            name = shown[column] = own_name(column)
+            name = aliases[column] = own_name(column)
             node = names.setdefault(name.casefold(), select.args["group"])
-            if node is not select.args["group"] or list(shown.values()).count(name) > 1:
+            if node is not select.args["group"] or list(aliases.values()).count(name) > 1:
                 self.refuse(f"two results are called {name!r}", "Name them with AS.", node)
-        keys = tuple(Key(column, shown[column]) for column in grouped)
+        keys = tuple(Key(column, aliases[column]) for column in grouped)
         aggregates = tuple(result for result in results if isinstance(result, Aggregate))
         return keys, aggregates, tuple(r for r in results if isinstance(r, Derived))
 
@@ -325,8 +325,8 @@ class _Statement:
                 "AVG(CASE WHEN ... THEN 1 ELSE 0 END).",
                 node,
             )
-        found = self.aggregates.aggregate(bare(node), "")
-        return next((aggregate for aggregate in aggregates if aggregate.means(found)), found)
+        operand = self.aggregates.aggregate(bare(node), "")
+        return next((aggregate for aggregate in aggregates if aggregate.means(operand)), operand)
 
     def ordering(
         self, order: Node | None, keys: Sequence[Key], results: Sequence[Aggregate | Derived]
@@ -347,8 +347,10 @@ class _Statement:
                 if inner.table and len(self.conditions.scope.relations) > 1:
                     alias = columns.get(self.conditions.column(inner))
             else:
-                found = self.aggregates.output(inner, "", 0)
-                alias = next((result.alias for result in results if same(result, found)), None)
+                sort_column = self.aggregates.output(inner, "", 0)
+                alias = next(
+                    (result.alias for result in results if same(result, sort_column)), None
+                )
             if alias is None:
                 self.refuse(
                     "this is not in the SELECT list",

@@ -102,8 +102,8 @@ class Aggregate:
 
     def means(self, other: Aggregate) -> bool:
         """Return whether two aggregates are the same apart from their names."""
-        own = (self.function, self.value, self.filter)
-        return own == (other.function, other.value, other.filter)
+        meaning = (self.function, self.value, self.filter)
+        return meaning == (other.function, other.value, other.filter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,31 +125,31 @@ class Derived:
         A variance uses the confidence interval of its mean, not of its sum of squares; a quantile
         uses none.
         """
-        used: dict[int, None] = {}
+        places: dict[int, None] = {}
         for node in nodes(self.formula):
             if isinstance(node, Leaf):
-                used[node.place] = None
+                places[node.place] = None
             elif isinstance(node, Variance):
-                used[node.mean] = None
-        return tuple(self.leaves[place] for place in used)
+                places[node.mean] = None
+        return tuple(self.leaves[place] for place in places)
 
     def statistics(self) -> tuple[tuple[Statistic, tuple[Aggregate, ...]], ...]:
         """Return each different statistic with its aggregates, to which its positions refer."""
-        found: list[tuple[Statistic, tuple[Aggregate, ...]]] = []
-        for one in statistics_of(self.formula):
-            if isinstance(one, Quantile):
-                found.append((replace(one, cells=0), (self.leaves[one.cells],)))
+        pairs: list[tuple[Statistic, tuple[Aggregate, ...]]] = []
+        for statistic in statistics_of(self.formula):
+            if isinstance(statistic, Quantile):
+                pairs.append((replace(statistic, cells=0), (self.leaves[statistic.cells],)))
             else:
-                leaves = self.leaves[one.mean], self.leaves[one.square]
-                found.append((replace(one, mean=0, square=1), leaves))
-        return tuple(found)
+                leaves = self.leaves[statistic.mean], self.leaves[statistic.square]
+                pairs.append((replace(statistic, mean=0, square=1), leaves))
+        return tuple(pairs)
 
     def weights(self) -> tuple[tuple[Aggregate, Fraction], ...] | None:
         """Return the aggregates with their weights if the column is a weighted sum, else None."""
-        found = linear(self.formula)
-        if found is None:
+        weighted_sum = linear(self.formula)
+        if weighted_sum is None:
             return None
-        return tuple((self.leaves[place], weight) for place, weight in found[1].items())
+        return tuple((self.leaves[place], weight) for place, weight in weighted_sum[1].items())
 
     @property
     def claims(self) -> int:
@@ -217,20 +217,22 @@ class Query:
     @property
     def outputs(self) -> tuple[Aggregate | Derived, ...]:
         """Aggregates and derived columns, in the order of the SELECT list."""
-        found: list[Aggregate | Derived] = list(self.aggregates)
+        columns: list[Aggregate | Derived] = list(self.aggregates)
         for column in self.derived:
-            found.insert(column.place, column)
-        return tuple(found)
+            columns.insert(column.place, column)
+        return tuple(columns)
 
     @property
     def claims(self) -> int:
         """Number of simultaneous confidence intervals per group, for aggregates and statistics."""
-        found = list(self.aggregates)
+        measurements = list(self.aggregates)
         statistics: list[tuple[Statistic, tuple[Aggregate, ...]]] = []
         for column in self.derived:
-            found += [leaf for leaf in column.bases() if not any(map(leaf.means, found))]
-            statistics += [one for one in column.statistics() if not _among(one, statistics)]
-        return len(found) + len(statistics)
+            measurements += [
+                leaf for leaf in column.bases() if not any(map(leaf.means, measurements))
+            ]
+            statistics += [pair for pair in column.statistics() if not _among(pair, statistics)]
+        return len(measurements) + len(statistics)
 
     def sharers(self, aggregate: Aggregate) -> int:
         """Return the most confidence intervals in one derived column that uses an aggregate."""
@@ -252,19 +254,21 @@ class Query:
     @property
     def measured(self) -> tuple[Aggregate, ...]:
         """All measured aggregates: those of the SELECT list, then those of derived columns only."""
-        found = list(self.aggregates)
+        measurements = list(self.aggregates)
         for column in self.derived:
-            found += [
-                leaf for leaf in column.leaves if not any(leaf.means(other) for other in found)
+            measurements += [
+                leaf
+                for leaf in column.leaves
+                if not any(leaf.means(other) for other in measurements)
             ]
-        return tuple(found)
+        return tuple(measurements)
 
 
 def _among(
-    one: tuple[Statistic, tuple[Aggregate, ...]],
+    pair: tuple[Statistic, tuple[Aggregate, ...]],
     others: Sequence[tuple[Statistic, tuple[Aggregate, ...]]],
 ) -> bool:
     return any(
-        one[0] == other and all(a.means(b) for a, b in zip(one[1], leaves, strict=True))
+        pair[0] == other and all(a.means(b) for a, b in zip(pair[1], leaves, strict=True))
         for other, leaves in others
     )

@@ -38,10 +38,10 @@ class Relation:
 
     def find(self, name: str) -> str | None:
         """Return the internal name of a column, or None if there is no such column."""
-        found = self.table.schema.find(name)
-        if found is None or self.join is not None:
-            return None if found is None or self.join is None else self.join.attribute(found)
-        return f"{self.table.name}[].{found}" if self.paired else found
+        column = self.table.schema.find(name)
+        if column is None or self.join is not None:
+            return None if column is None or self.join is None else self.join.attribute(column)
+        return f"{self.table.name}[].{column}" if self.paired else column
 
     def has(self, name: str) -> bool:
         """Return whether a column is declared or is the id column."""
@@ -75,15 +75,15 @@ class Scope:
         """Return the tables that a qualifier names, or all tables if there is none."""
         if qualifier is None:
             return list(self.relations)
-        return [one for one in self.relations if qualifier.casefold() in one.names]
+        return [relation for relation in self.relations if qualifier.casefold() in relation.names]
 
     def find(self, name: str, qualifier: str | None) -> list[tuple[Relation, str]]:
         """Return the columns that a name can mean."""
         relations = self.of(qualifier)
         if qualifier is None and name.casefold() in self.merged:
             relations = relations[:1]
-        found = ((one, one.find(name)) for one in relations)
-        return [(one, column) for one, column in found if column is not None]
+        candidates = ((relation, relation.find(name)) for relation in relations)
+        return [(relation, column) for relation, column in candidates if column is not None]
 
     def is_unit(self, name: str, qualifier: str | None) -> bool:
         """Return whether a column holds the ids of the measured table.
@@ -91,9 +91,10 @@ class Scope:
         It is the table's own id column, or that of a table joined to it by ids.
         """
         return any(
-            one.identifies(name)
-            for one in self.of(qualifier)
-            if one.join is None or (one.join.ids and one.inner and qualifier is not None)
+            relation.identifies(name)
+            for relation in self.of(qualifier)
+            if relation.join is None
+            or (relation.join.ids and relation.inner and qualifier is not None)
         )
 
 
@@ -113,7 +114,7 @@ class _From:
 
     def read(self, select: exp.Select) -> Scope:
         source = select.args.get("from_")
-        listed = [self.relation(None if source is None else source.this, "FROM", alone=True)]
+        relations = [self.relation(None if source is None else source.this, "FROM", alone=True)]
         joins = select.args.get("joins") or []
         if len(joins) > MOST_JOINS:
             self.refuse(
@@ -122,16 +123,18 @@ class _From:
             )  # fmt: skip
         for node in joins:
             inner = self.kind(node)
-            one = self.relation(node.this, "JOIN", alone=False)
-            taken = {name for other in listed for name in other.names}
-            if one.names & taken:
-                if one.table is listed[0].table:
+            new_relation = self.relation(node.this, "JOIN", alone=False)
+            used_names = {name for other in relations for name in other.names}
+            if new_relation.names & used_names:
+                if new_relation.table is relations[0].table:
                     # another name would not help
                     self.refuse(*ITSELF, node.this)
-                self.refuse(f"two tables are called {one.shown!r}", "Name them with AS.", node.this)
-            listed = self.joined(listed, one, node, inner=inner)
-        base = listed[0].paired or listed[0].table
-        return Scope(tuple(listed), frozenset(self.merged), base)
+                self.refuse(
+                    f"two tables are called {new_relation.shown!r}", "Name them with AS.", node.this
+                )
+            relations = self.joined(relations, new_relation, node, inner=inner)
+        base = relations[0].paired or relations[0].table
+        return Scope(tuple(relations), frozenset(self.merged), base)
 
     def relation(self, node: Node | None, word: str, *, alone: bool) -> Relation:
         if not isinstance(node, exp.Table):
@@ -155,9 +158,9 @@ class _From:
         name = names.get(node.name.casefold())
         if name is None:
             self.refuse(f"unknown table {node.name!r}", nearest(node.name, list(self.tables)), node)
-        shown = name if alias is None else str(node.alias)
-        known = {shown.casefold(), name.casefold()} if alone else {shown.casefold()}
-        return Relation(self.tables[name], frozenset(known), shown)
+        label = name if alias is None else str(node.alias)
+        qualifiers = {label.casefold(), name.casefold()} if alone else {label.casefold()}
+        return Relation(self.tables[name], frozenset(qualifiers), label)
 
     def kind(self, node: Node) -> bool:
         """Return whether the join drops rows without a match; refuse unsupported joins."""
@@ -167,8 +170,8 @@ class _From:
         if isinstance(node.this, exp.Lateral):
             self.refuse("LATERAL is not supported", _SHAPE, node.this)
         hint = "Name the other table first, and write LEFT JOIN." if side == "RIGHT" else _SHAPE
-        wanted = (side, kind) in (("", ""), ("", "INNER"), ("LEFT", ""), ("LEFT", "OUTER"))
-        if not wanted or method:
+        is_supported = (side, kind) in (("", ""), ("", "INNER"), ("LEFT", ""), ("LEFT", "OUTER"))
+        if not is_supported or method:
             word = " ".join(filter(None, (method, side, kind)))
             self.refuse(f"{word} JOIN is not supported", hint, node.this)
         if others(node.args, "this", "on", "using", "side", "kind"):
@@ -194,8 +197,8 @@ class _From:
                 "each further table must be joined with the first one",
                 f"Join {new.shown} with {listed[0].shown}.", node.this,
             )  # fmt: skip
-        found = self.lookup(old, column, new, key)
-        if len(listed) == 1 and isinstance(found, SchemaError):
+        link = self.lookup(old, column, new, key)
+        if len(listed) == 1 and isinstance(link, SchemaError):
             reverse = self.lookup(new, key, old, column)
             if isinstance(reverse, Join) and not inner:
                 self.refuse(
@@ -203,37 +206,37 @@ class _From:
                     f"Write FROM {new.shown} LEFT JOIN {old.shown}, or JOIN.", node.this,
                 )  # fmt: skip
             # if both directions fail, report the error of the one that was probably meant
-            meant = old.table.public and old.table.unit is None and not new.table.public
-            if isinstance(reverse, Join) or meant:
-                found, old, new = reverse, new, old
-        made = old.table.pairs.get(new.table.name)
+            likely_reversed = old.table.public and old.table.unit is None and not new.table.public
+            if isinstance(reverse, Join) or likely_reversed:
+                link, old, new = reverse, new, old
+        pair_table = old.table.pairs.get(new.table.name)
         if (
-            isinstance(found, SchemaError)
-            and made is not None
+            isinstance(link, SchemaError)
+            and pair_table is not None
             and self.by_ids(old, column, new, key)
         ):
-            if isinstance(made, SchemaError):
-                self.refuse(made.what, made.hint, node.this)
+            if isinstance(pair_table, SchemaError):
+                self.refuse(pair_table.what, pair_table.hint, node.this)
             if inner and len(listed) == 1:
-                return [replace(old, paired=made), replace(new, paired=made)]
+                return [replace(old, paired=pair_table), replace(new, paired=pair_table)]
             self.refuse(
                 f"both tables may hold several rows of one {column}",
                 "Join these two tables alone with JOIN, or declare max_rows=1 for the one that is "
                 "looked up.", node.this,
             )  # fmt: skip
-        if isinstance(found, SchemaError):
-            self.refuse(found.what, found.hint, node.this)
-        if found.name in old.table.obstacles:
-            self.refuse(*old.table.obstacles[found.name], node.this)
-        if found.name not in old.table.joins:
+        if isinstance(link, SchemaError):
+            self.refuse(link.what, link.hint, node.this)
+        if link.name in old.table.obstacles:
+            self.refuse(*old.table.obstacles[link.name], node.this)
+        if link.name not in old.table.joins:
             self.refuse(
                 "these tables were not opened together", "Open both in one Curator.", node.this
             )
-        if any(found == other.join for other in listed):
+        if any(link == other.join for other in listed):
             self.refuse(
                 f"{new.table.name!r} is joined twice on {column!r}", "Join it once.", node.this
             )
-        return [old, *listed[1:], replace(new, join=found, inner=inner)]
+        return [old, *listed[1:], replace(new, join=link, inner=inner)]
 
     def lookup(self, base: Relation, column: str, other: Relation, key: str) -> Join | SchemaError:
         try:
@@ -260,19 +263,19 @@ class _From:
             test = test.this
         if not isinstance(test, exp.EQ):
             self.refuse("ON takes one equality of two columns", _SHAPE, test)
-        own: list[str] = []
+        new_columns: list[str] = []
         rest: list[Side] = []
         for side in (test.this, test.expression):
             place, name = self.side(side, [*listed, new])
             if place == len(listed):
-                own.append(name)
+                new_columns.append(name)
             else:
                 rest.append((place, name))
-        if len(own) != 1:
+        if len(new_columns) != 1:
             self.refuse(
                 f"ON compares a column of {new.shown!r} with one of another table", _SHAPE, test
             )
-        return (*rest[0], own[0])
+        return (*rest[0], new_columns[0])
 
     def side(self, node: Node, relations: Sequence[Relation]) -> Side:
         """Return the table and column of one side of ON; other code checks that it is declared."""
@@ -285,16 +288,16 @@ class _From:
         name, qualified = str(node.name), node.args.get("table") is not None
         places = [
             place
-            for place, one in enumerate(relations)
-            if (node.table.casefold() in one.names if qualified else one.has(name))
+            for place, relation in enumerate(relations)
+            if (node.table.casefold() in relation.names if qualified else relation.has(name))
         ]
         if not places and qualified:
             self.refuse(
                 f"{node.table!r} is not a table of FROM",
-                nearest(node.table, [one.shown for one in relations]), node,
+                nearest(node.table, [relation.shown for relation in relations]), node,
             )  # fmt: skip
         if not places:
-            columns = [column for one in relations for column in one.table.schema]
+            columns = [column for relation in relations for column in relation.table.schema]
             self.refuse(f"unknown column {name!r}", nearest(name, columns), node)
         if len(places) > 1:
             self.refuse(

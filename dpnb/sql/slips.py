@@ -68,16 +68,16 @@ def slip(text: str, tokens: Sequence[Any]) -> Slip | None:
     for colon, name in pairwise(tokens):
         if colon.text == ":" and name.start == colon.end + 1:
             letters[colon.start] = "$"
-    written = "".join(letters)
+    statement = "".join(letters)
     try:
-        _parser().extract_statements(written)
+        _parser().extract_statements(statement)
     except duckdb.ParserException as error:
-        found = _PLACE.search(str(error))
-        if found is None:
+        match = _PLACE.search(str(error))
+        if match is None:
             return Slip(-1, -1, SHAPE)
-        first, length = int(found[1] or found[3]), int(found[2] or 1)
+        first, length = int(match[1] or match[3]), int(match[2] or 1)
         # DuckDB counts positions in bytes
-        start = len(written.encode()[:first].decode(errors="ignore"))
+        start = len(statement.encode()[:first].decode(errors="ignore"))
         return Slip(start, start + max(length, 1) - 1, _advice(tokens, start))
     except (duckdb.Error, MemoryError):
         raise EngineError(
@@ -93,14 +93,16 @@ def _advice(tokens: Sequence[Any], start: int) -> str:
     if place is None:
         return SHAPE
     word = tokens[place].text.upper()
-    before = [one for one in map(_clause, tokens[:place]) if one]
+    before = [keyword for keyword in map(_clause, tokens[:place]) if keyword]
     clause = _clause(tokens[place])
-    later = [one for one in before if clause and CLAUSES.index(one) > CLAUSES.index(clause)]
+    later = [
+        keyword for keyword in before if clause and CLAUSES.index(keyword) > CLAUSES.index(clause)
+    ]
     if later:
         return f"{clause} goes before {later[0]}."
-    opened = sum({"(": 1, ")": -1}.get(token.text, 0) for token in tokens)
-    if opened:
-        return f"{'Close' if opened > 0 else 'Remove'} a bracket."
+    balance = sum({"(": 1, ")": -1}.get(token.text, 0) for token in tokens)
+    if balance:
+        return f"{'Close' if balance > 0 else 'Remove'} a bracket."
     if place == len(tokens) - 1 and word in ("AND", "OR", "NOT"):
         return f"Write a condition after {word}, or remove it."
     if place >= 2 and word == "(" and before[-1:] in (["SELECT"], ["GROUP BY"]):
@@ -111,10 +113,10 @@ def _advice(tokens: Sequence[Any], start: int) -> str:
         earlier, value = tokens[place - 1], tokens[place]
         if _ends_value(earlier) and _ends_value(value) and value.text != ")":
             return f"Put a comma between {_cut(earlier.text)} and {_cut(value.text)}."
-    begun = [one.split()[0] for one in CLAUSES]
-    known = closest(tokens[place - 1].text.upper(), begun, alike=ALIKE) if place else ""
-    if known and not any(one.startswith(known) for one in before):
-        return f"Did you mean {next(one for one in CLAUSES if one.startswith(known))}?"
+    first_words = [keyword.split()[0] for keyword in CLAUSES]
+    guess = closest(tokens[place - 1].text.upper(), first_words, alike=ALIKE) if place else ""
+    if guess and not any(keyword.startswith(guess) for keyword in before):
+        return f"Did you mean {next(keyword for keyword in CLAUSES if keyword.startswith(guess))}?"
     after = tokens[place + 1].text.upper() if place + 1 < len(tokens) else ""
     if place and before[-1:] == ["SELECT"] and tokens[place - 1].text == ")" and after in _NEXT:
         return f"Write AS {_cut(tokens[place].text)}."

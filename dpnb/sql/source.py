@@ -82,16 +82,16 @@ class Source:
     def error_at(self, start: int, end: int, what: str, hint: str) -> SqlError:
         """Return a SqlError that points at the characters start..end, both included."""
         before = self.text[:start]
-        shown = self.text[start : end + 1]
-        while shown.count("(") > shown.count(")") and end + 1 < len(self.text):
+        excerpt = self.text[start : end + 1]
+        while excerpt.count("(") > excerpt.count(")") and end + 1 < len(self.text):
             end += 1
-            shown += self.text[end]
+            excerpt += self.text[end]
         return SqlError(
             what,
             hint,
             line=before.count("\n") + 1,
             column=start - (before.rfind("\n") + 1) + 1,
-            text=shown if len(shown) <= 60 else shown[:57] + "...",
+            text=excerpt if len(excerpt) <= 60 else excerpt[:57] + "...",
         )
 
     def tree(self) -> exp.Select:
@@ -130,10 +130,10 @@ class Source:
         if not tokens:
             raise SqlError("there is no statement", "Write SELECT ... FROM a table.")
         if tokens[0].text.upper() not in ("SELECT", "WITH"):
-            known = closest(tokens[0].text.upper(), ["SELECT"], alike=ALIKE)
+            guess = closest(tokens[0].text.upper(), ["SELECT"], alike=ALIKE)
             raise self.error_at(
                 tokens[0].start, tokens[0].end, "only SELECT is supported",
-                f"Did you mean {known}?" if known else "Write SELECT ... FROM a table.",
+                f"Did you mean {guess}?" if guess else "Write SELECT ... FROM a table.",
             )  # fmt: skip
         self.slip = slip(self.text, tokens)
         try:
@@ -173,13 +173,13 @@ class Source:
             *((token.start, token.end + 1) for token in quoted),
             (len(self.text), 0),
         ]:
-            found = _NO_SPACE.search(self.text, start, end)
-            if found:
-                place = found.start()
+            match = _NO_SPACE.search(self.text, start, end)
+            if match:
+                place = match.start()
                 raise self.error_at(
                     place,
                     place,
-                    f"U+{ord(found[0]):04X} looks like a space, but SQL reads it as a letter",
+                    f"U+{ord(match[0]):04X} looks like a space, but SQL reads it as a letter",
                     "Type a space instead.",
                 )
             start = after
@@ -196,11 +196,11 @@ class Source:
 
     def _malformed(self, details: dict[str, Any]) -> SqlError:
         line, end = int(details.get("line") or 0), int(details.get("col") or 0)
-        shown = str(details.get("highlight") or "")[:60]
+        excerpt = str(details.get("highlight") or "")[:60]
         return SqlError(
             "this is not valid SQL",
             SHAPE,
             line=line,
-            column=max(1, end - len(shown) + 1),
-            text=shown,
+            column=max(1, end - len(excerpt) + 1),
+            text=excerpt,
         )

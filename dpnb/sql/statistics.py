@@ -68,8 +68,8 @@ class Statistics:
 
     def name(self, node: Node) -> tuple[str, Value | None]:
         """Return the function and the argument of a statistic, for its default name."""
-        asked = self._asked(node.this if isinstance(node, exp.Filter) else node)
-        return asked.name, self._value(asked)
+        statistic = self._asked(node.this if isinstance(node, exp.Filter) else node)
+        return statistic.name, self._value(statistic)
 
     def formula(self, node: Node, place: Place) -> Formula:
         """Read a statistic; ``place`` gives the positions of its aggregates."""
@@ -80,15 +80,15 @@ class Statistics:
                 self.refuse("FILTER needs a condition", "Write FILTER (WHERE ...).", node)
             inner = node.this
             condition = self.arguments.conditions.predicate(node.expression.this)
-        asked = self._asked(inner)
-        value = self._value(asked)
-        if asked.share is None:
-            found: Formula = self._variance(asked, value, condition, place)
-            return Applied("SQRT", found) if asked.root else found
+        statistic = self._asked(inner)
+        value = self._value(statistic)
+        if statistic.share is None:
+            variance: Formula = self._variance(statistic, value, condition, place)
+            return Applied("SQRT", variance) if statistic.root else variance
         cells = Aggregate(
             Function.CELLS, value, condition, f"cells_{'_'.join(sorted(value.columns))}"
         )
-        return Quantile(place(cells), asked.share)
+        return Quantile(place(cells), statistic.share)
 
     def _asked(self, node: Node) -> Asked:
         if type(node) in _VARIANCES:
@@ -108,10 +108,10 @@ class Statistics:
         self._alone(node, "QUANTILE", "this", "quantile", "expression")
         return Asked("QUANTILE", node.this, self._share(share))
 
-    def _alone(self, node: Node, name: str, *known: str) -> None:
+    def _alone(self, node: Node, name: str, *argument_names: str) -> None:
         if isinstance(node.this, exp.Distinct):
             self.refuse("DISTINCT is not supported", "Leave DISTINCT out.", node)
-        if others(node.args, *known) or node.this is None:
+        if others(node.args, *argument_names) or node.this is None:
             self.refuse(f"{name} takes one column", f"Write {name}(x).", node)
 
     def _within(self, node: Node) -> Asked:
@@ -142,18 +142,18 @@ class Statistics:
             )  # fmt: skip
         return share
 
-    def _value(self, asked: Asked) -> Value:
-        if asked.share is None:
-            return self.arguments.value(Function.AVG, asked.argument)
-        return self._candidates(asked)
+    def _value(self, statistic: Asked) -> Value:
+        if statistic.share is None:
+            return self.arguments.value(Function.AVG, statistic.argument)
+        return self._candidates(statistic)
 
-    def _candidates(self, asked: Asked) -> Column:
+    def _candidates(self, statistic: Asked) -> Column:
         """Return the column of a quantile; check that it has declared bins, but not too many."""
-        node = asked.argument
+        node = statistic.argument
         while isinstance(node, exp.Paren):
             node = node.this
         if not isinstance(node, exp.Column):
-            self.refuse(f"{asked.name} takes one column", _QUANTILE_SHAPE, asked.argument)
+            self.refuse(f"{statistic.name} takes one column", _QUANTILE_SHAPE, statistic.argument)
         name = self.arguments.conditions.column(node)
         kind = self.schema[name]
         if not kind.numeric:
@@ -188,7 +188,9 @@ class Statistics:
             )  # fmt: skip
         return Column(name)
 
-    def _variance(self, asked: Asked, value: Value, condition: Predicate, place: Place) -> Variance:
+    def _variance(
+        self, statistic: Asked, value: Value, condition: Predicate, place: Place
+    ) -> Variance:
         """Return a variance from AVG(x) and SUM((x - origin)^2 - shift).
 
         The origin is the middle of the bounds and H is half their width, so squares lie in [0,
@@ -206,7 +208,7 @@ class Statistics:
         distance = value if origin == 0 else Arithmetic("-", value, Number(origin))
         square: Value = Arithmetic("*", distance, distance)
         centred = square if shift == 0 else Arithmetic("-", square, Number(shift))
-        self.arguments.check(Function.SUM, centred, asked.argument)
+        self.arguments.check(Function.SUM, centred, statistic.argument)
         mean = place(Aggregate(Function.AVG, value, condition, "mean"))
         squares = place(Aggregate(Function.SUM, centred, condition, "squares"))
-        return Variance(mean, squares, origin, shift, half, asked.sample)
+        return Variance(mean, squares, origin, shift, half, statistic.sample)

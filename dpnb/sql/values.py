@@ -70,10 +70,10 @@ class Case:
     @property
     def columns(self) -> frozenset[str]:
         """The columns that the value uses, including those in conditions."""
-        used = frozenset() if self.default is None else self.default.columns
+        names = frozenset() if self.default is None else self.default.columns
         for condition, value in self.branches:
-            used |= condition.columns | (frozenset() if value is None else value.columns)
-        return used
+            names |= condition.columns | (frozenset() if value is None else value.columns)
+        return names
 
 
 Value: TypeAlias = Column | Number | Arithmetic | Case
@@ -107,8 +107,8 @@ def bounds_of(value: Value, schema: Schema) -> Bounds:
     """
     parts = [bounds_of(part, schema) for part in _parts(value)]
     low, high, integral = _image(value, parts, schema)
-    whole = integral and all(part.integral for part in parts)
-    return Bounds(low, high, whole and low >= -MAX_INTEGER and high <= MAX_INTEGER)
+    is_whole = integral and all(part.integral for part in parts)
+    return Bounds(low, high, is_whole and low >= -MAX_INTEGER and high <= MAX_INTEGER)
 
 
 def subvalues(value: Value) -> Iterator[Value]:

@@ -32,8 +32,8 @@ def written_shares(
 
     ``weights`` are sensitivity / u, and o_y is how often condition y occurs.
     """
-    whole = sum(weights[leaf] for leaf in condition.leaves)
-    return tuple(bound * weight / whole for weight in weights)
+    total = sum(weights[leaf] for leaf in condition.leaves)
+    return tuple(bound * weight / total for weight in weights)
 
 
 SPLIT = 0.5
@@ -99,16 +99,16 @@ def _selected(
         return leaf(tree)
     parts = sorted(tree.parts, key=lambda part: _cost(part, costs))
     if tree.operator == "OR":
-        found = np.zeros(groups, dtype=bool)
+        selected = np.zeros(groups, dtype=bool)
         for part in parts:
-            found |= _selected(part, leaf, costs, groups)
-        return found
-    found = np.ones(groups, dtype=bool)
+            selected |= _selected(part, leaf, costs, groups)
+        return selected
+    selected = np.ones(groups, dtype=bool)
     for part in parts:
-        found &= _selected(part, leaf, costs, groups)
-        if not found.any():
+        selected &= _selected(part, leaf, costs, groups)
+        if not selected.any():
             break
-    return found
+    return selected
 
 
 def _cost(tree: Tree, costs: Sequence[float]) -> float:

@@ -90,11 +90,11 @@ def gradual(case: Case, made: Ladder, rng: Generator, *, give_up: bool = True) -
         Whether to stop if even the last step is not expected to certify alpha.
     """
     condition, lines = case.condition, case.lines
-    refined = finer if made.privacy.noise == "laplace" else merged
+    refinement = finer if made.privacy.noise == "laplace" else merged
     noise = np.zeros(case.exact.shape)
     low, high = np.full(noise.shape, -np.inf), np.full(noise.shape, np.inf)
-    still = np.ones(case.limits.shape, dtype=bool)
-    held = np.zeros(len(noise))
+    passing = np.ones(case.limits.shape, dtype=bool)
+    last_levels = np.zeros(len(noise))
     rows: list[Row] = []
     status: Status = "ALPHA_NOT_MET"
     chosen = np.ones(case.groups, dtype=bool)
@@ -106,37 +106,39 @@ def gradual(case: Case, made: Ladder, rng: Generator, *, give_up: bool = True) -
             break
         noise = np.array(
             [
-                refined(noise[i], float(held[i]), float(level), case.sensitivities[i], rng)
+                refinement(
+                    noise[i], float(last_levels[i]), float(level), case.sensitivities[i], rng
+                )
                 for i, level in enumerate(levels)
             ]
         )
         rows += [
-            Row(i, float(level - held[i]), float(made.us[step][lines.index(i)]),
+            Row(i, float(level - last_levels[i]), float(made.us[step][lines.index(i)]),
                 made.betas[lines.index(i)], step + 1)
             for i, level in enumerate(levels)
         ]  # fmt: skip
-        held, values = levels, case.exact + noise
+        last_levels, values = levels, case.exact + noise
         reach = made.reach[step][:, None]
         low, high = np.maximum(low, values - reach), np.minimum(high, values + reach)
         for i, atom in enumerate(condition.atoms):
-            still[i] &= passes(atom.sign, values[lines[i]], case.limits[i], made.us[step][i])
-        chosen = condition.value(still)
-        found = verdicts(condition, lines, case.limits, low, high)
-        false, missed = shares(chosen, found)
-        unknown = int((found == 0).sum())
+            passing[i] &= passes(atom.sign, values[lines[i]], case.limits[i], made.us[step][i])
+        chosen = condition.value(passing)
+        verdict = verdicts(condition, lines, case.limits, low, high)
+        false, missed = shares(chosen, verdict)
+        unknown = int((verdict == 0).sum())
         if false <= case.alpha:
             status = "OK"
             break
         scales = [
-            distribution(Fraction(float(level)), one, made.privacy).scale
-            for level, one in zip(levels, case.sensitivities, strict=True)
+            distribution(Fraction(float(level)), sensitivity, made.privacy).scale
+            for level, sensitivity in zip(levels, case.sensitivities, strict=True)
         ]
         if give_up and step + 1 < len(made.levels) and hopeless(
-            condition, lines, case.limits, still, values, scales,
+            condition, lines, case.limits, passing, values, scales,
             list(made.reach[-1]), list(made.us[-1]), case.alpha, made.privacy,
         ):  # fmt: skip
             break
-    spent = float(held.sum())
+    spent = float(last_levels.sum())
     return Studied(
         "gradual", status, chosen, spent, np.full(case.groups, spent), tuple(rows),
         false=false, missed=missed, unknown=unknown,

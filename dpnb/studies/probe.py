@@ -53,10 +53,12 @@ class _Pass:
         """Charge and draw one condition's noisy margins, in the groups ``where`` or in all."""
         epsilon = self.price(i)
         self.meter.charge(Row(i, epsilon, self.us[i], self.betas[i], self.phase), where)
-        drawn = self.margins[i] + self.rng.laplace(
+        noisy_margins = self.margins[i] + self.rng.laplace(
             0.0, self.sensitivity(i) / epsilon, self.case.groups
         )
-        self.noisy[i] = drawn if where is None else np.where(where, drawn, self.noisy[i])
+        self.noisy[i] = (
+            noisy_margins if where is None else np.where(where, noisy_margins, self.noisy[i])
+        )
 
     def leaf(self, i: int) -> Bools:
         if i not in self.noisy:
@@ -85,10 +87,10 @@ def one_phase(case: Case, betas: Sequence[float], rng: Generator) -> Studied:
 
     Algorithm 19 of docs/methods/probe.md.
     """
-    made = _Pass(case, betas, rng)
-    if sum(map(made.price, range(len(case.us)))) > case.most:
+    run = _Pass(case, betas, rng)
+    if sum(map(run.price, range(len(case.us)))) > case.most:
         return denied(case, "naive")
-    return made.finished("naive", "OK", made.select(), {})
+    return run.finished("naive", "OK", run.select(), {})
 
 
 def false_positives(noisy: Floats, u: float, beta: float, selected: Bools) -> tuple[float, float]:
@@ -120,8 +122,8 @@ def smaller_region(noisy: Floats, u: float, selected: Bools, surplus: float) -> 
     drop = math.ceil(surplus)
     if drop > len(between):
         return None
-    found = -float(between[drop - 1])
-    return found if found > 0 else None
+    shift = -float(between[drop - 1])
+    return shift if shift > 0 else None
 
 
 def two_phases(case: Case, rng: Generator, mode: Mode = "probe") -> Studied:
@@ -142,40 +144,40 @@ def two_phases(case: Case, rng: Generator, mode: Mode = "probe") -> Studied:
     if mode == "paper":
         case = replace(case, ordered=False)
     betas = first_shares(mode, case.condition, case.weights, case.beta)
-    made = _Pass(case, betas, rng)
-    if sum(map(made.price, range(len(case.us)))) > case.most:
+    run = _Pass(case, betas, rng)
+    if sum(map(run.price, range(len(case.us)))) > case.most:
         return denied(case, mode)
-    first = made.select()
+    first = run.select()
     allowed = case.alpha / len(case.us)
-    found: dict[int, tuple[float, float]] = {}
-    again: dict[int, float] = {}
-    for i, noisy in made.noisy.items():
-        f, r = found[i] = false_positives(noisy, made.us[i], made.betas[i], first)
+    estimates: dict[int, tuple[float, float]] = {}
+    shifts: dict[int, float] = {}
+    for i, noisy in run.noisy.items():
+        f, r = estimates[i] = false_positives(noisy, run.us[i], run.betas[i], first)
         if f <= allowed * r:
             continue
-        u = None if r < 0 else smaller_region(noisy, made.us[i], first, f - allowed * r)
+        u = None if r < 0 else smaller_region(noisy, run.us[i], first, f - allowed * r)
         if u is None:
-            return made.finished(mode, "DENIED_AFTER_PHASE1", first, found)
-        again[i] = u
-    if not again:
-        return made.finished(mode, "OK", first, found)
-    made.phase = 2
-    undecided = {i: (made.noisy[i] > -made.us[i]) & (made.noisy[i] <= 0) for i in again}
-    for i, u in again.items():
-        made.us[i] = u
-    made.betas = [(1 - SPLIT) / SPLIT * beta for beta in betas]
-    if mode != "paper" and made.meter.spent + sum(map(made.price, again)) > case.most:
-        return made.finished(mode, "DENIED_AFTER_PHASE1", first, found)
+            return run.finished(mode, "DENIED_AFTER_PHASE1", first, estimates)
+        shifts[i] = u
+    if not shifts:
+        return run.finished(mode, "OK", first, estimates)
+    run.phase = 2
+    undecided = {i: (run.noisy[i] > -run.us[i]) & (run.noisy[i] <= 0) for i in shifts}
+    for i, u in shifts.items():
+        run.us[i] = u
+    run.betas = [(1 - SPLIT) / SPLIT * beta for beta in betas]
+    if mode != "paper" and run.meter.spent + sum(map(run.price, shifts)) > case.most:
+        return run.finished(mode, "DENIED_AFTER_PHASE1", first, estimates)
     try:
-        for i in sorted(again):
-            made.measure(i, undecided[i])
+        for i in sorted(shifts):
+            run.measure(i, undecided[i])
     except DeniedError:
-        return made.finished(mode, "DENIED_AFTER_PHASE1", first, found)
+        return run.finished(mode, "DENIED_AFTER_PHASE1", first, estimates)
     try:
-        last = made.select()
+        last = run.select()
     except DeniedError:
-        return made.finished(mode, "DENIED_AFTER_PHASE2", first, found)
-    for i in again:
-        found[i] = false_positives(made.noisy[i], made.us[i], made.betas[i], last)
-    kept = all(found[i][0] <= allowed * found[i][1] for i in again)
-    return made.finished(mode, "OK" if kept else "DENIED_AFTER_PHASE2", last, found)
+        return run.finished(mode, "DENIED_AFTER_PHASE2", first, estimates)
+    for i in shifts:
+        estimates[i] = false_positives(run.noisy[i], run.us[i], run.betas[i], last)
+    alpha_met = all(estimates[i][0] <= allowed * estimates[i][1] for i in shifts)
+    return run.finished(mode, "OK" if alpha_met else "DENIED_AFTER_PHASE2", last, estimates)

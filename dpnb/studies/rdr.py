@@ -151,8 +151,8 @@ class PaperProfile:
 
     def release(self, noise: Noise, epsilon: float) -> PaperRelease:
         """Release the answer with noise for ``epsilon``."""
-        drawn = _drawn(noise, self.mechanism, len(self.values)) * self.scale(epsilon)
-        return PaperRelease(epsilon, tuple((np.asarray(self.values) + drawn).tolist()))
+        draws = _drawn(noise, self.mechanism, len(self.values)) * self.scale(epsilon)
+        return PaperRelease(epsilon, tuple((np.asarray(self.values) + draws).tolist()))
 
     def __repr__(self) -> str:
         return f"NOT PRIVATE: PaperProfile({self.mechanism})"
@@ -196,32 +196,32 @@ def measure(query: Query, version: int, engine: Engine, mechanism: Mechanism) ->
     (aggregate,), keys = query.aggregates, view_keys(query)
     views = list(views_of(aggregate, query, version).values())
     total = next((view.measure for view in views if isinstance(view.measure, Sum)), None)
-    given = Part(Count(aggregate.value), views[0].where, keys)
-    parts = [Part(Count(None), simplify(query.where, query.schema), keys), given]
+    value_part = Part(Count(aggregate.value), views[0].where, keys)
+    parts = [Part(Count(None), simplify(query.where, query.schema), keys), value_part]
     if total is not None:
-        parts.append(Part(total, given.where, keys))
-    found = _contributions(engine, ContributionScan(tuple(parts), keys))
-    if not len(found.counts):
+        parts.append(Part(total, value_part.where, keys))
+    lines = _contributions(engine, ContributionScan(tuple(parts), keys))
+    if not len(lines.counts):
         raise RequestError("the table has no rows", "Use a table with rows.")
-    values, distances = _changes(found, total, mean=aggregate.function.is_mean, grouped=bool(keys))
+    values, distances = _changes(lines, total, mean=aggregate.function.is_mean, grouped=bool(keys))
     sensitivity = 1.0
     if total is not None:
-        whole = ContributionScan(tuple(replace(part, where=EVERY, keys=()) for part in parts[1:]))
-        numbers = _contributions(engine, whole).numbers
+        scan = ContributionScan(tuple(replace(part, where=EVERY, keys=()) for part in parts[1:]))
+        numbers = _contributions(engine, scan).numbers
         ticks = numbers[numbers[:, 0] > 0, 1]
         sensitivity = float(total.step) * int(np.ptp(ticks)) if len(ticks) else 0.0
         if aggregate.function.is_mean:
-            sensitivity /= int(found.counts.sum())
+            sensitivity /= int(lines.counts.sum())
     distinct, place = np.unique(distances, return_inverse=True)
-    counts = _summed(found.counts, place, len(distinct))
+    counts = _summed(lines.counts, place, len(distinct))
     return PaperProfile(mechanism, distinct, counts, sensitivity, len(values), tuple(values))
 
 
 def _contributions(engine: Engine, scan: ContributionScan) -> Contributions:
-    found = engine.contributions(scan)
-    if found is None:
+    lines = engine.contributions(scan)
+    if lines is None:
         raise engine_failure()
-    return found
+    return lines
 
 
 def _summed(numbers: Vector, places: npt.NDArray[np.intp], size: int) -> Vector:
@@ -231,29 +231,31 @@ def _summed(numbers: Vector, places: npt.NDArray[np.intp], size: int) -> Vector:
 
 
 def _changes(
-    found: Contributions, total: Sum | None, *, mean: bool, grouped: bool
+    lines: Contributions, total: Sum | None, *, mean: bool, grouped: bool
 ) -> tuple[list[float], Floats]:
     """Return the answer, and for each line how much it changes if one of its rows is removed.
 
     The numbers of a line: whether it is in the group, whether it has a value, the value in ticks.
     """
-    present, given, *rest = found.numbers.T
-    cells, group = np.unique(found.cells, return_inverse=True)
-    rows, m = (_summed(n * found.counts, group, len(cells)) for n in (present, given))
-    shown = rows > 0 if grouped else np.ones(1, dtype=bool)
+    present, has_value, *rest = lines.numbers.T
+    cells, group = np.unique(lines.cells, return_inverse=True)
+    rows, m = (_summed(n * lines.counts, group, len(cells)) for n in (present, has_value))
+    visible = rows > 0 if grouped else np.ones(1, dtype=bool)
     if total is None:
-        return m[shown].astype(float).tolist(), given.astype(np.float64)
+        return m[visible].astype(float).tolist(), has_value.astype(np.float64)
     (ticks,), shift, step = rest, float(total.shift), float(total.step)
-    sums = _summed(ticks * found.counts, group, len(cells))
-    sizes = np.abs(shift * given + step * ticks)
+    sums = _summed(ticks * lines.counts, group, len(cells))
+    sizes = np.abs(shift * has_value + step * ticks)
     if not mean:
-        return (shift * m + step * sums)[shown].tolist(), sizes
+        return (shift * m + step * sums)[visible].tolist(), sizes
     with np.errstate(invalid="ignore", divide="ignore"):
         means = sums / m
         distances = step * np.abs(ticks - means[group]) / (m[group] - 1)
     # without its only row a group vanishes; without its only value an average is NULL
     alone = sizes * (rows[group] == 1) if grouped else np.zeros(len(sizes))
-    return (shift + step * means)[shown].tolist(), np.where(m[group] > 1, distances, alone) * given
+    return (shift + step * means)[visible].tolist(), np.where(
+        m[group] > 1, distances, alone
+    ) * has_value
 
 
 @dataclass(slots=True)
@@ -282,10 +284,10 @@ class Dynamic:
 
         Without open candidates ``find`` is not called, so nothing reads the data.
         """
-        left = self.open
-        found = find(left) if left else None
-        if found is not None:
-            self.spent += Fraction(repr(float(found))) + self.selection
-        elif left and self.rejected:
+        candidates = self.open
+        epsilon = find(candidates) if candidates else None
+        if epsilon is not None:
+            self.spent += Fraction(repr(float(epsilon))) + self.selection
+        elif candidates and self.rejected:
             self.spent += self.selection
-        return found
+        return epsilon

@@ -35,8 +35,8 @@ def finer(noise: Floats, held: float, level: float, sensitivity: float, rng: Gen
     # truncated exponential on (0, x), by its quantile function
     rate = level - held
     between = -np.log1p(rng.random(noise.shape) * np.expm1(-rate * x)) / rate
-    made = np.choose(branch, [x, -outside, between, x + outside])
-    return np.asarray(np.where(noise < 0, -made, made) * sensitivity)
+    position = np.choose(branch, [x, -outside, between, x + outside])
+    return np.asarray(np.where(noise < 0, -position, position) * sensitivity)
 
 
 def branches(x: Floats, held: float, level: float) -> Floats:

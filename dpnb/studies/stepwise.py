@@ -104,20 +104,20 @@ def climb(
     undecided = np.ones(margins.shape, dtype=bool)
     rejected = np.zeros(margins.shape, dtype=bool)
     epsilons = np.zeros(margins.shape)
-    held, at, end = 0.0, 0, count - 1
+    epsilon, at, end = 0.0, 0, count - 1
     while True:
-        noise = finer(noise, held, float(grid[at]), sensitivity, rng)
-        held = float(grid[at])
+        noise = finer(noise, epsilon, float(grid[at]), sensitivity, rng)
+        epsilon = float(grid[at])
         noisy = margins + noise
-        epsilons[undecided] = held
+        epsilons[undecided] = epsilon
         rejected |= undecided & (noisy <= -us[at])
         undecided &= np.abs(noisy) <= us[at]
         if stop is not None:
-            wanted = stop(noisy)
-            end = max(at, min(end, int(np.searchsorted(grid, wanted * (1 - 1e-12)))))
+            limit = stop(noisy)
+            end = max(at, min(end, int(np.searchsorted(grid, limit * (1 - 1e-12)))))
             stop = None
         if at == end or not undecided.any():
-            return Stepped(~rejected, epsilons, held, at + 1, float(us[at]))
+            return Stepped(~rejected, epsilons, epsilon, at + 1, float(us[at]))
         at = (
             next_level(noisy[undecided], epsilons, undecided, grid, us, at, end, sensitivity)
             if choose
@@ -163,27 +163,27 @@ def stepwise(case: Case, rng: Generator, mode: Mode) -> Studied:
     """Run PPWLM or DDPWLM on each condition, with the published shares (algorithm 21)."""
     betas = first_shares(mode, case.condition, case.weights, case.beta)
     count = COARSE if mode == "ppwlm" else 1 + (COARSE - 1) * FINE
-    last = [
+    last_levels = [
         level_of(beta / count, bar.sensitivity, bar.u)
         for beta, bar in zip(betas, case.bars, strict=True)
     ]
-    if sum(last) > case.most:
+    if sum(last_levels) > case.most:
         return denied(case, mode)
     meter, margins = Meter(case), case.margins()
-    seen: dict[int, Stepped] = {}
+    outcomes: dict[int, Stepped] = {}
 
     def leaf(i: int) -> Bools:
-        if i not in seen:
-            grid = geometric(FIRST_LEVEL, last[i], COARSE)
+        if i not in outcomes:
+            grid = geometric(FIRST_LEVEL, last_levels[i], COARSE)
             grid = grid if mode == "ppwlm" else subdivided(grid, FINE)
-            seen[i] = climb(
+            outcomes[i] = climb(
                 margins[i], case.bars[i].sensitivity, betas[i], grid, rng,
                 choose=mode == "ddpwlm",
             )  # fmt: skip
-            _note(meter, i, seen[i], betas[i] * seen[i].levels / count)
-        return seen[i].chosen
+            _note(meter, i, outcomes[i], betas[i] * outcomes[i].levels / count)
+        return outcomes[i].chosen
 
-    chosen = traverse(case, leaf, last)
+    chosen = traverse(case, leaf, last_levels)
     return Studied(mode, "OK", chosen, meter.spent, meter.epsilons, tuple(meter.rows))
 
 
@@ -220,42 +220,42 @@ def entropic(case: Case, rng: Generator) -> Studied:
     not run count as true.
     """
     weights, bars, margins = case.weights, case.bars, case.margins()
-    meter, seen, used = Meter(case), dict[int, Stepped](), dict[int, float]()
-    found: dict[int, tuple[float, float]] = {}
-    kept = np.ones(margins.shape, dtype=bool)
+    meter, outcomes, used_shares = Meter(case), dict[int, Stepped](), dict[int, float]()
+    estimates: dict[int, tuple[float, float]] = {}
+    selected = np.ones(margins.shape, dtype=bool)
 
     def leaf(i: int) -> Bools:
-        if i in seen:
-            return seen[i].chosen
-        waiting = sum(weight for j, weight in enumerate(weights) if j not in seen)
+        if i in outcomes:
+            return outcomes[i].chosen
+        waiting_weight = sum(weight for j, weight in enumerate(weights) if j not in outcomes)
         # the printed algorithm subtracts only what the last condition used (docs/methods/probe.md,
         # error 10)
-        share = (case.beta - sum(used.values())) * weights[i] / waiting
+        share = (case.beta - sum(used_shares.values())) * weights[i] / waiting_weight
         bar, rest = bars[i], case.most - meter.spent
         grid = public_grid(share, bar.sensitivity, bar.u, rest)
         if not len(grid):
             raise DeniedError
 
         def stop(noisy: Floats) -> float:
-            kept[i] = noisy > -bar.u
-            f, r = found[i] = false_positives(noisy, bar.u, share, kept[i])
+            selected[i] = noisy > -bar.u
+            f, r = estimates[i] = false_positives(noisy, bar.u, share, selected[i])
             surplus = f - case.alpha / len(bars) * r
             if surplus <= 0:
                 u: float | None = bar.u
             else:
-                u = None if r < 0 else smaller_region(noisy, bar.u, kept[i], surplus)
-            wanted = math.inf if u is None else level_of(share / len(grid), bar.sensitivity, u)
-            if wanted > rest:
+                u = None if r < 0 else smaller_region(noisy, bar.u, selected[i], surplus)
+            limit = math.inf if u is None else level_of(share / len(grid), bar.sensitivity, u)
+            if limit > rest:
                 # the first level was released, so it is charged
                 meter.charge(Row(i, float(grid[0]), bar.u, share / len(grid), 1))
                 raise DeniedError
-            return wanted
+            return limit
 
-        seen[i] = climb(margins[i], bar.sensitivity, share, grid, rng, choose=True, stop=stop)
-        used[i] = share * seen[i].levels / len(grid)
-        _note(meter, i, seen[i], used[i])
-        kept[i] = seen[i].chosen
-        return seen[i].chosen
+        outcomes[i] = climb(margins[i], bar.sensitivity, share, grid, rng, choose=True, stop=stop)
+        used_shares[i] = share * outcomes[i].levels / len(grid)
+        _note(meter, i, outcomes[i], used_shares[i])
+        selected[i] = outcomes[i].chosen
+        return outcomes[i].chosen
 
     status: Status = "OK"
     costs = [level_of(case.beta, bar.sensitivity, bar.u) for bar in bars]
@@ -264,8 +264,8 @@ def entropic(case: Case, rng: Generator) -> Studied:
     except DeniedError:
         if not meter.spent:
             return denied(case, "probe-ent")
-        status, chosen = "DENIED_AFTER_PHASE1", case.condition.value(kept)
-    f, r = zip(*(found.get(i, (math.nan, math.nan)) for i in range(len(bars))), strict=True)
+        status, chosen = "DENIED_AFTER_PHASE1", case.condition.value(selected)
+    f, r = zip(*(estimates.get(i, (math.nan, math.nan)) for i in range(len(bars))), strict=True)
     return Studied(
         "probe-ent", status, chosen, meter.spent, meter.epsilons, tuple(meter.rows), f, r
     )

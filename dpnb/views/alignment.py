@@ -64,8 +64,8 @@ class Alignment:
             x = self.view.inverse @ x
         inside = self.group >= 0
         weights = (self._weights(centred) * x)[inside]
-        found = np.bincount(self.group[inside], weights=weights, minlength=self.groups)
-        return [float(value) for value in found]
+        sums = np.bincount(self.group[inside], weights=weights, minlength=self.groups)
+        return [float(total) for total in sums]
 
     def norm(self, centred: bool | None) -> float:
         """Return the largest norm of a row of W B^+: noise of sigma becomes sigma times this."""
@@ -123,35 +123,39 @@ def align(aggregate: Aggregate, query: Query, view: Histogram) -> Alignment | No
     group = _groups(query, view)
     if inside is None or group is None:
         return None
-    chosen = np.broadcast_to(inside, [axis.size for axis in view.axes])
+    mask = np.broadcast_to(inside, [axis.size for axis in view.axes])
     if value is not None:
         present = np.ones(view.axes[view.keys.index(value.name)].size, dtype=bool)
         present[-1] = False
-        chosen = chosen & _along(present, view, value.name)
-    group = np.where(chosen, group, -1).ravel()
+        mask = mask & _along(present, view, value.name)
+    group = np.where(mask, group, -1).ravel()
     values = np.ones(view.size)
     if not aggregate.function.is_count and value is not None:
         single = _values(view, value.name)
         if single is None:
             return None
-        values = np.broadcast_to(_along(single, view, value.name), chosen.shape).ravel().copy()
-    made = Alignment(view, _count(query), group, values, 0.0)
-    return made if not aggregate.function.is_mean else _centred(made)
+        values = np.broadcast_to(_along(single, view, value.name), mask.shape).ravel().copy()
+    alignment = Alignment(view, _count(query), group, values, 0.0)
+    return alignment if not aggregate.function.is_mean else _centred(alignment)
 
 
-def _centred(made: Alignment) -> Alignment | None:
+def _centred(alignment: Alignment) -> Alignment | None:
     """Return an alignment whose centred sums are uncorrelated with its counts in every group."""
     import numpy as np
 
-    inside = made.group >= 0
-    sizes = np.bincount(made.group[inside], minlength=made.groups)
-    if sizes.min() == 0 or made.view.strategy is not None:
+    inside = alignment.group >= 0
+    sizes = np.bincount(alignment.group[inside], minlength=alignment.groups)
+    if sizes.min() == 0 or alignment.view.strategy is not None:
         return None
-    sums = np.bincount(made.group[inside], weights=made.values[inside], minlength=made.groups)
+    sums = np.bincount(
+        alignment.group[inside], weights=alignment.values[inside], minlength=alignment.groups
+    )
     middles = sums / sizes
     if np.ptp(middles) > 1e-9 * (1 + abs(middles[0])):
         return None
-    return Alignment(made.view, made.groups, made.group, made.values, float(middles[0]))
+    return Alignment(
+        alignment.view, alignment.groups, alignment.group, alignment.values, float(middles[0])
+    )
 
 
 def _along(values: npt.NDArray[Any], view: Histogram, column: str) -> npt.NDArray[Any]:
@@ -167,24 +171,24 @@ def _inside(where: Predicate, view: Histogram) -> Bools | None:
 
     if isinstance(where, Within):
         lows, highs = view.ends(where.column)
-        found = np.zeros(len(lows) + 1, dtype=bool)
+        inside = np.zeros(len(lows) + 1, dtype=bool)
         touched = np.zeros(len(lows), dtype=bool)
         # intervals are disjoint, and no two of them are neighbours
         for low, high in view.schema[where.column].scale.union(where.intervals):
-            found[:-1] |= (lows >= low) & (highs <= high)
+            inside[:-1] |= (lows >= low) & (highs <= high)
             touched |= (highs >= low) & (lows <= high)
-        if (touched & ~found[:-1]).any():
+        if (touched & ~inside[:-1]).any():
             return None
-        found[-1] = where.null
-        return _along(found, view, where.column)
+        inside[-1] = where.null
+        return _along(inside, view, where.column)
     conjunction = isinstance(where, And)
-    result: Bools = np.full([1] * len(view.axes), conjunction)
+    bins: Bools = np.full([1] * len(view.axes), conjunction)
     for part in where.parts:
-        one = _inside(part, view)
-        if one is None:
+        part_bins = _inside(part, view)
+        if part_bins is None:
             return None
-        result = result & one if conjunction else result | one
-    return result
+        bins = bins & part_bins if conjunction else bins | part_bins
+    return bins
 
 
 def _groups(query: Query, view: Histogram) -> npt.NDArray[np.int64] | None:

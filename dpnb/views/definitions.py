@@ -32,10 +32,10 @@ def read_view(definition: Mapping[str, Any], schema: Schema) -> View:
         )
         matrix = definition["strategy"]
         strategy = None if matrix is None else Strategy(tuple(map(tuple, matrix)))
-        made = ", ".join(keys)
+        view_name = ", ".join(keys)
         return Histogram(
             table, version, keys, where, Count(None), schema=schema,
-            name=made, axes=axes, strategy=strategy,
+            name=view_name, axes=axes, strategy=strategy,
         )  # fmt: skip
     measure, line = _measure(definition["measure"], schema), str(definition.get("line", ""))
     return View(table, version, keys, where, measure, line=line, schema=schema)
@@ -50,10 +50,10 @@ def _measure(data: Sequence[Any], schema: Schema) -> Measure:
     if data[0] == "distinct" and isinstance(value, Column):
         return Distinct(value)
     if data[0] == "sum" and value is not None:
-        tried = [sum_of(value, schema, centred=centred) for centred in (False, True)]
-        for made in (*tried, sum_about(value, schema, Fraction(data[2]))):
-            if made.definition() == list(data):
-                return made
+        sums = [sum_of(value, schema, centred=centred) for centred in (False, True)]
+        for measure in (*sums, sum_about(value, schema, Fraction(data[2]))):
+            if measure.definition() == list(data):
+                return measure
     raise ValueError("this measure fits no declared column")
 
 

@@ -82,7 +82,7 @@ class Strategy:
     def sensitivity(self) -> int:
         """L2 sensitivity, rounded up: the largest norm of a column."""
         most = max(
-            sum(value * value for value in column) for column in zip(*self.matrix, strict=True)
+            sum(entry * entry for entry in column) for column in zip(*self.matrix, strict=True)
         )
         return math.isqrt(most - 1) + 1
 
@@ -194,8 +194,8 @@ def histogram(
     RequestError, SchemaError
         For unknown or repeated columns, a Real without bins, or more than 100,000 bins.
     """
-    listed = isinstance(columns, (list, tuple)) and all(isinstance(c, str) for c in columns)
-    if not listed or not columns or len(set(columns)) != len(columns):
+    is_list = isinstance(columns, (list, tuple)) and all(isinstance(c, str) for c in columns)
+    if not is_list or not columns or len(set(columns)) != len(columns):
         raise RequestError(
             "columns must be a list of different column names", "Write add_view(['age', 'sex'])."
         )
@@ -214,18 +214,18 @@ def histogram(
     axes = tuple(
         Axis(column, _cells(_rebinned(schema[column], column, bins or {}))) for column in columns
     )
-    made = Histogram(
+    view = Histogram(
         table, version, tuple(columns), EVERY, Count(None), schema=schema,
         name=name or ", ".join(columns), axes=axes, strategy=strategy,
     )  # fmt: skip
-    if made.size > MOST_CELLS:
+    if view.size > MOST_CELLS:
         raise RequestError(
-            f"this view would have {made.size:,} bins, more than the {MOST_CELLS:,} that are allowed",
+            f"this view would have {view.size:,} bins, more than the {MOST_CELLS:,} that are allowed",
             "Take fewer columns, or give wider bins.",
         )
-    if strategy is not None and {len(row) for row in strategy.matrix} != {made.size}:
-        raise RequestError(f"the strategy must have {made.size} columns", "Give one for each bin.")
-    return made
+    if strategy is not None and {len(row) for row in strategy.matrix} != {view.size}:
+        raise RequestError(f"the strategy must have {view.size} columns", "Give one for each bin.")
+    return view
 
 
 def _rebinned(kind: Kind, column: str, bins: Mapping[str, Sequence[Any] | None]) -> Kind:

@@ -199,19 +199,19 @@ class Scan:
     @property
     def columns(self) -> frozenset[str]:
         """The columns that the scan uses."""
-        used = self.where.columns.union(self.keys)
+        names = self.where.columns.union(self.keys)
         for measure, condition in self.measures:
-            used |= condition.columns
-            used |= frozenset() if measure.value is None else measure.value.columns
-        return used
+            names |= condition.columns
+            names |= frozenset() if measure.value is None else measure.value.columns
+        return names
 
     def parts(self) -> list[tuple[int, list[int]]]:
         """Return the positions of the measures by the bound on an id's groups."""
-        found: dict[int, list[int]] = {}
+        positions: dict[int, list[int]] = {}
         for place, (measure, _) in enumerate(self.measures):
-            own = measure.groups if isinstance(measure, Units) and measure.cut else self.groups
-            found.setdefault(own, []).append(place)
-        return list(found.items())
+            bound = measure.groups if isinstance(measure, Units) and measure.cut else self.groups
+            positions.setdefault(bound, []).append(place)
+        return list(positions.items())
 
 
 @dataclass(frozen=True, slots=True)

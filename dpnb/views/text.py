@@ -37,8 +37,8 @@ def predicate_text(predicate: Predicate, schema: Schema) -> str:
     word = " AND " if isinstance(predicate, And) else " OR "
     parts = [predicate_text(part, schema) or "TRUE" for part in predicate.parts]
     inner = [
-        part if isinstance(made, Within) and " OR " not in part else f"({part})"
-        for part, made in zip(parts, predicate.parts, strict=True)
+        part if isinstance(operand, Within) and " OR " not in part else f"({part})"
+        for part, operand in zip(parts, predicate.parts, strict=True)
     ]
     return word.join(inner)
 
@@ -52,9 +52,9 @@ def _atom_text(atom: Within, schema: Schema) -> str:
         tests.append(f"{name} IS NOT NULL")
     elif isinstance(kind, Category):
         codes = [code for low, high in present for code in range(int(low), int(high) + 1)]
-        listed = ", ".join(literal(kind, code) for code in codes)
+        constants = ", ".join(literal(kind, code) for code in codes)
         if codes:
-            tests.append(f"{name} = {listed}" if len(codes) == 1 else f"{name} IN ({listed})")
+            tests.append(f"{name} = {constants}" if len(codes) == 1 else f"{name} IN ({constants})")
     else:
         tests += [_range_text(kind, name, interval) for interval in present]
     if atom.null:
@@ -81,11 +81,11 @@ def _range_text(kind: Kind, name: str, interval: Interval) -> str:
 
 def _shorter(kind: Kind, closed: str, end: Code, opened: str, beyond: Code) -> str:
     """Compare with an end, or with the number just beyond it if that text is shorter."""
-    own = f"{closed} {literal(kind, end)}"
+    closed_text = f"{closed} {literal(kind, end)}"
     if not isinstance(end, float):
-        return own
-    other = f"{opened} {literal(kind, beyond)}"
-    return other if len(other) < len(own) - 1 else own
+        return closed_text
+    open_text = f"{opened} {literal(kind, beyond)}"
+    return open_text if len(open_text) < len(closed_text) - 1 else closed_text
 
 
 def _name(column: str) -> str:
@@ -122,23 +122,23 @@ def view_text(view: View) -> str:
     """Return the statement that a view answers."""
     measure = view.measure
     if isinstance(view, Histogram):
-        measured = f"view {view.name}"
+        subject = f"view {view.name}"
     elif isinstance(measure, Count):
-        measured = (
+        subject = (
             f"COUNT({'*' if measure.value is None else value_text(measure.value, view.schema)})"
         )
     elif isinstance(measure, Units):
-        measured = f"COUNT(DISTINCT {_name(view.schema.unit.column if view.schema.unit else 'id')})"
+        subject = f"COUNT(DISTINCT {_name(view.schema.unit.column if view.schema.unit else 'id')})"
     elif isinstance(measure, Distinct):
-        measured = f"COUNT(DISTINCT {value_text(measure.value, view.schema)})"
+        subject = f"COUNT(DISTINCT {value_text(measure.value, view.schema)})"
     else:
         inside = value_text(measure.value, view.schema)
         shift = f" - {_number_text(measure.shift)}" if measure.shift else ""
-        measured = f"SUM({inside}{shift})"
+        subject = f"SUM({inside}{shift})"
     where = predicate_text(view.where, view.schema)
     condition = f" WHERE {where}" if where else ""
     group = f" GROUP BY {', '.join(map(_name, view.keys))}" if view.keys else ""
-    return f"{measured}{condition}{'' if isinstance(view, Histogram) else group}"
+    return f"{subject}{condition}{'' if isinstance(view, Histogram) else group}"
 
 
 def cell_text(view: View, place: int) -> str:

@@ -53,9 +53,9 @@ class View:
 
     def definition(self) -> dict[str, Any]:
         """Return the public definition as plain data."""
-        own = {"line": self.line} if self.line else {}
+        line_entry = {"line": self.line} if self.line else {}
         return {
-            **own,
+            **line_entry,
             "table": self.table,
             "version": self.version,
             "unit": None if self.unit is None else [self.unit.column, self.unit.max_rows],
@@ -122,12 +122,12 @@ class View:
     def lattice(self, ticks: Sequence[int]) -> list[int]:
         """Convert an exact vector to lattice units."""
         scale = self.scale
-        return [value * scale for value in ticks]
+        return [tick * scale for tick in ticks]
 
     def values(self, vector: Sequence[int]) -> list[float]:
         """Convert a released lattice vector to units of the measure."""
         numerator, denominator = self.granularity.as_integer_ratio()
-        return [value * numerator / denominator for value in vector]
+        return [entry * numerator / denominator for entry in vector]
 
 
 def view_keys(query: Query) -> tuple[str, ...]:
@@ -150,10 +150,10 @@ def views_of(aggregate: Aggregate, query: Query, version: int) -> dict[str, View
     value, schema = aggregate.value, query.schema
     # in a column that is never missing, all rows have a value
     complete = isinstance(value, Column) and value.name in schema.complete
-    counted = Count(None if complete else value)
+    count = Count(None if complete else value)
     match aggregate.function:
         case Function.COUNT:
-            return {"count": view(counted)}
+            return {"count": view(count)}
         case Function.CELLS:
             return {"count": view(Count(None))}
         case Function.DISTINCT:
@@ -166,7 +166,7 @@ def views_of(aggregate: Aggregate, query: Query, version: int) -> dict[str, View
             return {"sum": view(sum_of(aggregate.argument, schema, centred=False))}
         case Function.AVG:
             total = sum_of(aggregate.argument, schema, centred=True)
-            return {"sum": view(total), "count": view(counted)}
+            return {"sum": view(total), "count": view(count)}
         case _:
             assert_never(aggregate.function)
 
@@ -210,8 +210,8 @@ def asked_groups(query: Query) -> list[int]:
     if query.where.columns.isdisjoint(columns):
         return list(range(math.prod(cell_count(query.schema[column]) for column in columns)))
     ends = ([(c.low, c.high) for c in query.schema[column].cells()] for column in columns)
-    named = (dict(zip(columns, cell, strict=True)) for cell in itertools.product(*ends))
-    return [row for row, cell in enumerate(named) if can_hold(query.where, cell)]
+    groups = (dict(zip(columns, cell, strict=True)) for cell in itertools.product(*ends))
+    return [row for row, cell in enumerate(groups) if can_hold(query.where, cell)]
 
 
 def transposition(query: Query) -> list[int]:

@@ -52,12 +52,12 @@ def table_cells(answer: Answer) -> tuple[list[str], list[list[str]]]:
 
 def sentences(answer: Answer) -> list[str]:
     """Return the sentences about an answer, the same in every rendering."""
-    said = [
+    texts = [
         interval_sentence(answer), cost_sentence(answer), origin_sentence(answer),
         words.ledger_note(answer.bill),
     ]  # fmt: skip
     more = words.rest_sentence(len(answer.rows) - MAX_ROWS)
-    return [sentence for sentence in (more, *said) if sentence]
+    return [sentence for sentence in (more, *texts) if sentence]
 
 
 def interval_sentence(answer: Answer) -> str:
@@ -98,19 +98,17 @@ def origin_sentence(answer: Answer) -> str:
     if origin is None:
         return ""
     past = "one past answer" if origin.past == 1 else f"{origin.past} past answers"
-    saved = origin.alone.level(privacy) - answer.spent.level(privacy)
+    saving = origin.alone.level(privacy) - answer.spent.level(privacy)
     alone = f"Asked alone, it would have cost {loss_text(origin.alone, privacy, answer.delta)}"
     if origin.way == "history" and not origin.past:
         return f"This follows from the declared values: no row can match. {alone}."
     if origin.way == "history":
         return f"Computed from {past}, without reading the data. {alone}."
-    bought = "A past release was refined" if origin.way == "refined" else "A new release was made"
-    merged = f"{bought} and combined with {past}."
-    if saved <= 0:
-        return merged
-    return (
-        f"{merged} {alone}. This saved {loss_text(PrivacyLoss.of(saved, privacy), privacy, None)}."
-    )
+    release = "A past release was refined" if origin.way == "refined" else "A new release was made"
+    sentence = f"{release} and combined with {past}."
+    if saving <= 0:
+        return sentence
+    return f"{sentence} {alone}. This saved {loss_text(PrivacyLoss.of(saving, privacy), privacy, None)}."
 
 
 def answer_text(answer: Answer) -> str:
@@ -146,24 +144,24 @@ def answer_html(answer: Answer, token: str = "") -> str:
 def answer_body(answer: Answer) -> str:
     """Return the table of an answer and its sentences, without styles and scripts."""
     rows = answer.rows[:MAX_ROWS]
-    axes = [scale(found, rows) for found in answer.estimates]
+    axes = [scale(aggregate, rows) for aggregate in answer.estimates]
     alone = len(axes) == 1
     head = "".join(elements.head(key) for key in answer.keys or ("",)) + "".join(
-        aggregate_head(found, index, percent(answer.confidence), axis, alone=alone)
-        for index, (found, axis) in enumerate(zip(answer.estimates, axes, strict=True))
+        aggregate_head(aggregate, index, percent(answer.confidence), axis, alone=alone)
+        for index, (aggregate, axis) in enumerate(zip(answer.estimates, axes, strict=True))
     )
     body = "".join(
         f"<tr>{''.join(elements.row_head(str(value)) for value in answer.groups[row] or ('all rows',))}"
         + "".join(
             aggregate_cells(
-                found, index, row, axis, drawn=interval_marks(found, row, axis), alone=alone
+                aggregate, index, row, axis, drawn=interval_marks(aggregate, row, axis), alone=alone
             )
-            for index, (found, axis) in enumerate(zip(answer.estimates, axes, strict=True))
+            for index, (aggregate, axis) in enumerate(zip(answer.estimates, axes, strict=True))
         )
         + "</tr>"
         for row in rows
     )
-    names = " and ".join(found.alias for found in answer.estimates)
+    names = " and ".join(aggregate.alias for aggregate in answer.estimates)
     by = f" by {', '.join(answer.keys)}" if answer.keys else ""
     caption = elements.caption(f"{names}{by}, from {answer.table}")
     stamps = elements.stamped(answer.stamp, answer.conditional)
@@ -193,26 +191,26 @@ def view_data(answer: Answer) -> dict[str, Any]:
         "sure": percent(answer.confidence),
         "aggregates": [
             {
-                "alias": found.alias,
-                "name": printable(found.alias),
-                "among": AMONG if found.function is Function.FORMULA else "",
-                "note": answer.look_note(found),
-                **_parts(answer, found),
+                "alias": aggregate.alias,
+                "name": printable(aggregate.alias),
+                "among": AMONG if aggregate.function is Function.FORMULA else "",
+                "note": answer.look_note(aggregate),
+                **_parts(answer, aggregate),
             }
-            for found in answer.estimates
+            for aggregate in answer.estimates
         ],
     }
 
 
-def _parts(answer: Answer, found: Estimates) -> dict[str, Any]:
+def _parts(answer: Answer, aggregate: Estimates) -> dict[str, Any]:
     """Return what the script subtracts to compare any two shown groups."""
     rows = answer.rows[:MAX_ROWS]
     if len(rows) < 2:
         return {}
-    if found.plain and answer.intervals != "simultaneous":
+    if aggregate.plain and answer.intervals != "simultaneous":
         nothing = {"low": ["-Infinity"] * len(rows), "high": ["Infinity"] * len(rows)}
         return {**nothing, "note": EACH}
-    parts = pairs(answer, found, rows)
+    parts = pairs(answer, aggregate, rows)
     if parts.value:
         return {"value": list(parts.value), "half": parts.half}
     return {"low": _ends(parts.low), "high": _ends(parts.high)}
@@ -234,22 +232,26 @@ def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     """
-    found = answer.estimates_of()
+    aggregate = answer.estimates_of()
     rows = answer.rows[:MAX_ROWS]
     ax = row_axes(len(rows), ax)
     for place, row in enumerate(rows):
-        value = found.estimate[row]
+        value = aggregate.estimate[row]
         if value is not None:
-            ax.plot([found.low[row], found.high[row]], [place, place], color="C0", linewidth=2)
+            ax.plot(
+                [aggregate.low[row], aggregate.high[row]], [place, place], color="C0", linewidth=2
+            )
             ax.plot(value, place, "o", color="C0", markersize=5)
-    told = [found.estimate[row] is not None for row in rows]
+    determined = [aggregate.estimate[row] is not None for row in rows]
     labels = [
         formula_free(answer.group_label(row)) + ("" if known else " (too few rows to tell)")
-        for row, known in zip(rows, told, strict=True)
+        for row, known in zip(rows, determined, strict=True)
     ]
-    name_rows(ax, labels, told)
-    ax.set_xlabel(f"{formula_free(found.alias)}, {percent(answer.confidence)} confidence intervals")
-    if found.function.is_total:
+    name_rows(ax, labels, determined)
+    ax.set_xlabel(
+        f"{formula_free(aggregate.alias)}, {percent(answer.confidence)} confidence intervals"
+    )
+    if aggregate.function.is_total:
         ax.axvline(0, color="grey", linewidth=0.8)
     return finished(ax, answer)
 

@@ -66,11 +66,11 @@ class AnswerWidget(anywidget.AnyWidget):
     @traitlets.validate("selected")
     def _up_to_two_shown_groups(self, proposal: Any) -> list[int]:
         groups: list[int] = proposal.value
-        shown = self._answer.rows[:MAX_ROWS]
-        if len(groups) > 2 or len(set(groups)) < len(groups) or not set(groups) <= set(shown):
+        shown_rows = self._answer.rows[:MAX_ROWS]
+        if len(groups) > 2 or len(set(groups)) < len(groups) or not set(groups) <= set(shown_rows):
             raise RequestError(
                 f"selected must be up to two different shown groups, got {groups}",
-                f"Use indices of shown groups, such as {list(shown[:2])}.",
+                f"Use indices of shown groups, such as {list(shown_rows[:2])}.",
             )
         return groups
 

@@ -24,9 +24,9 @@ def bill_info_table(bill: Bill) -> InfoTable:
             ("limit", bill.cap),
         )
     )
-    picked = (CONDITIONAL,) if bill.conditional else ()
+    warnings = (CONDITIONAL,) if bill.conditional else ()
     kernel = words.ledger_note(bill)
-    notes = (*picked, *((kernel,) if kernel else ()))
+    notes = (*warnings, *((kernel,) if kernel else ()))
     return InfoTable("Bill", ("", "privacy loss"), rows, bill.stamp, notes)
 
 

@@ -26,8 +26,8 @@ def bootstrap_info_table(found: Bootstrap) -> InfoTable:
             rows.append((name, "too few rows to tell", ""))
             continue
         half = (high - low) / 2
-        shown = ends_text(low, high, half)
-        rows.append((name, figure(value, half), shown))
+        interval = ends_text(low, high, half)
+        rows.append((name, figure(value, half), interval))
     caption = (
         f"{percent(found.confidence)} bootstrap confidence intervals of {found.alias}, each on its own. "
         f"{WARNING}."

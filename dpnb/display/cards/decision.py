@@ -65,39 +65,39 @@ _BORDERS = {
 
 def told_groups(made: Decision) -> list[int]:
     """Return the groups that are selected or in doubt: selected ones first, sure before unsure."""
-    told = [
+    groups = [
         group
         for group, chosen in enumerate(made.chosen)
         if chosen or (made.verdicts[group] == 0 and made.readings)
     ]
-    return sorted(told, key=lambda group: (not made.chosen[group], -made.verdicts[group]))
+    return sorted(groups, key=lambda group: (not made.chosen[group], -made.verdicts[group]))
 
 
 def rest_sentences(made: Decision) -> list[str]:
     """Return sentences about the groups that are not shown."""
-    told = told_groups(made)
-    shown = set(told)
+    groups = told_groups(made)
+    shown = set(groups)
     rest = [verdict for group, verdict in enumerate(made.verdicts) if group not in shown]
-    said = []
-    if len(told) > MAX_ROWS:
-        said.append(
-            f"{len(told) - MAX_ROWS:,} more groups are selected or in doubt: see to_frame()."
+    sentences = []
+    if len(groups) > MAX_ROWS:
+        sentences.append(
+            f"{len(groups) - MAX_ROWS:,} more groups are selected or in doubt: see to_frame()."
         )
     if rest:
-        of_these = ""
+        breakdown = ""
         if made.readings:
             kinds = [(-1, "surely no"), (1, "surely yes, but left out")]
             counts = [(rest.count(verdict), name) for verdict, name in kinds]
-            of_these = ": " + ", ".join(f"{count:,} {name}" for count, name in counts if count)
-        others = f"{'other ' if told else ''}{'group is' if len(rest) == 1 else 'groups are'}"
-        said.append(f"{len(rest):,} {others} not selected{of_these}.")
-    return said
+            breakdown = ": " + ", ".join(f"{count:,} {name}" for count, name in counts if count)
+        others = f"{'other ' if groups else ''}{'group is' if len(rest) == 1 else 'groups are'}"
+        sentences.append(f"{len(rest):,} {others} not selected{breakdown}.")
+    return sentences
 
 
 def selected_text(made: Decision, group: int) -> str:
     """Return whether a group is selected, and whether by randomised response."""
-    chosen = "yes" if made.chosen[group] else "no"
-    return f"{chosen}, randomised" if made.responded[group] else chosen
+    selection = "yes" if made.chosen[group] else "no"
+    return f"{selection}, randomised" if made.responded[group] else selection
 
 
 def stamps_of(made: Decision) -> list[str]:
@@ -111,25 +111,25 @@ def readings_of(made: Decision) -> list[Estimates]:
     return [
         Estimates(
             name, Function.SUM, None, None, None, None, None, 0.0, 0.0, 1, 1 - made.confidence,
-            one.values, one.low, one.high,
+            reading.values, reading.low, reading.high,
         )
-        for name, one in zip(made.reading_names(shown=True), made.readings, strict=True)
+        for name, reading in zip(made.reading_names(shown=True), made.readings, strict=True)
     ]  # fmt: skip
 
 
 def decision_cells(made: Decision) -> tuple[list[str], list[list[str]]]:
     """Return the header and the shown lines of a decision's table as texts."""
-    found = readings_of(made)
-    header = [*(made.keys or ("group",)), "selected", *(["verdict"] if found else [])]
-    for one in found:
-        header += [one.alias, "interval"]
+    readings = readings_of(made)
+    header = [*(made.keys or ("group",)), "selected", *(["verdict"] if readings else [])]
+    for reading in readings:
+        header += [reading.alias, "interval"]
     rows = []
     for group in told_groups(made)[:MAX_ROWS]:
         cells = [*map(str, made.groups[group] or ("all rows",)), selected_text(made, group)]
-        if found:
+        if readings:
             cells.append(made.verdict_text(group))
-        for one in found:
-            cells += [one.text(group), one.interval_text(group)]
+        for reading in readings:
+            cells += [reading.text(group), reading.interval_text(group)]
         rows.append(cells)
     return header, rows
 
@@ -152,13 +152,13 @@ def steps_info_table(made: Decision) -> InfoTable | None:
     )  # fmt: skip
     rows = tuple(
         (
-            f"{one.number} of {made.steps}",
-            loss_text(one.spent, made.privacy, None),
-            decision_words.at_most(one.false),
-            decision_words.at_most(one.missed),
-            f"{one.unknown:,}",
+            f"{step.number} of {made.steps}",
+            loss_text(step.spent, made.privacy, None),
+            decision_words.at_most(step.false),
+            decision_words.at_most(step.missed),
+            f"{step.unknown:,}",
         )
-        for one in made.taken
+        for step in made.taken
     )
     return InfoTable("Steps taken", header, rows)
 
@@ -166,8 +166,8 @@ def steps_info_table(made: Decision) -> InfoTable | None:
 def charged_sentence(made: Decision) -> str:
     """Return the total cost of the decision, also as a share of the whole budget."""
     cap = made.cap.level(made.privacy)
-    charged = made.charged.level(made.privacy)
-    share = share_text(float(charged / cap)) if cap else "all"
+    charge = made.charged.level(made.privacy)
+    share = share_text(float(charge / cap)) if cap else "all"
     cost = loss_text(made.charged, made.privacy, made.delta)
     return (
         f"Total privacy cost of this decision: {cost}, {share} of the budget of {amount_text(cap)}."
@@ -177,13 +177,13 @@ def charged_sentence(made: Decision) -> str:
 def after_sentences(made: Decision) -> list[str]:
     """Return sentences on the next step, warnings, and notes."""
     reason = made.reason if made.status in ("partial", "not certified") else ""
-    said = [
+    sentences = [
         decision_words.next_sentence(made),
         *made.warnings,
         reason,
         words.ledger_note(made.bill),
     ]
-    return [sentence for sentence in said if sentence]
+    return [sentence for sentence in sentences if sentence]
 
 
 def cost_sentences(made: Decision) -> list[str]:
@@ -203,7 +203,9 @@ def decision_text(made: Decision) -> str:
         lines += [*aligned(header, rows, range(max(len(made.keys), 1) + 2)), ""]
     lines += [*rest_sentences(made), "", *condition_sentences(made)]
     lines += ["", info_table_text(overview(made)), ""]
-    lines += [f"{name}: {printable(said)}" for name, said in decision_words.statements(made)]
+    lines += [
+        f"{name}: {printable(sentence)}" for name, sentence in decision_words.statements(made)
+    ]
     steps = steps_info_table(made)
     if steps is not None:
         lines += ["", info_table_text(steps)]
@@ -220,14 +222,17 @@ def condition_sentences(made: Decision) -> list[str]:
 def decision_markdown(made: Decision) -> str:
     """Return the groups that are selected or in doubt as a Markdown table, with the statements."""
     header, rows = decision_cells(made)
-    found = [*map(strong, stamps_of(made)), strong(decision_words.headline(made))]
+    paragraphs = [*map(strong, stamps_of(made)), strong(decision_words.headline(made))]
     if rows:
-        found.append(markdown_table(header, rows, range(max(len(made.keys), 1) + 2)))
-    found += map(markdown, [*rest_sentences(made), *condition_sentences(made)])
+        paragraphs.append(markdown_table(header, rows, range(max(len(made.keys), 1) + 2)))
+    paragraphs += map(markdown, [*rest_sentences(made), *condition_sentences(made)])
     errors = overview(made)
-    found.append(markdown_table(list(errors.header), list(map(list, errors.rows)), range(4)))
-    found += [f"{strong(name)}: {markdown(said)}" for name, said in decision_words.statements(made)]
-    return "\n\n".join([*found, *map(markdown, cost_sentences(made))])
+    paragraphs.append(markdown_table(list(errors.header), list(map(list, errors.rows)), range(4)))
+    paragraphs += [
+        f"{strong(name)}: {markdown(sentence)}"
+        for name, sentence in decision_words.statements(made)
+    ]
+    return "\n\n".join([*paragraphs, *map(markdown, cost_sentences(made))])
 
 
 # HTML
@@ -261,8 +266,8 @@ def decision_data(made: Decision) -> dict[str, Any]:
         ``tests``: the drawn conditions; ``offers``: pairs of a multiple of the uncertain regions
         and its effect, as texts.
     """
-    drawn = made.tests[:MAX_LINES] if made.readings else ()
-    return {"tests": [printable(test.text) for test in drawn], "offers": offers(made)}
+    conditions = made.tests[:MAX_LINES] if made.readings else ()
+    return {"tests": [printable(test.text) for test in conditions], "offers": offers(made)}
 
 
 @cache
@@ -285,18 +290,18 @@ def decision_body(made: Decision) -> str:
 
 def _groups(made: Decision) -> str:
     """Return the table of the groups that are selected or in doubt; '' if there are none."""
-    groups, found = told_groups(made)[:MAX_ROWS], readings_of(made)
+    groups, readings = told_groups(made)[:MAX_ROWS], readings_of(made)
     if not groups:
         return ""
-    axis = scale(found[0], tuple(groups)) if len(found) == 1 else None
+    axis = scale(readings[0], tuple(groups)) if len(readings) == 1 else None
     heads = "".join(map(elements.head, (*(made.keys or ("group",)), "selected")))
-    heads += elements.head("verdict") if found else ""
-    for index, one in enumerate(found):
+    heads += elements.head("verdict") if readings else ""
+    for index, reading in enumerate(readings):
         if axis is not None:
-            heads += aggregate_head(one, index, percent(made.confidence), axis, alone=True)
+            heads += aggregate_head(reading, index, percent(made.confidence), axis, alone=True)
         else:
-            heads += elements.head(f"{one.alias}, {percent(made.confidence)} interval")
-    rows = "".join(_row(made, group, found, axis) for group in groups)
+            heads += elements.head(f"{reading.alias}, {percent(made.confidence)} interval")
+    rows = "".join(_row(made, group, readings, axis) for group in groups)
     caption = elements.caption(f"{made.table}: groups with {made.condition}")
     return (
         f'<table class="dpnb-table">{caption}<thead><tr>{heads}</tr></thead>'
@@ -304,20 +309,20 @@ def _groups(made: Decision) -> str:
     )
 
 
-def _row(made: Decision, group: int, found: Sequence[Estimates], axis: Any) -> str:
+def _row(made: Decision, group: int, readings: Sequence[Estimates], axis: Any) -> str:
     verdict, left = made.verdicts[group], '<td style="text-align:left">'
     cells = "".join(elements.row_head(str(key)) for key in made.groups[group] or ("all rows",))
     cells += f"{left}{selected_text(made, group)}</td>"
-    if found:
+    if readings:
         cells += f"{left}{mark_html(verdict)} {made.verdict_text(group)}</td>"
-    for index, one in enumerate(found):
+    for index, reading in enumerate(readings):
         if axis is not None:
-            drawn = interval_marks(one, group, axis)
-            cells += aggregate_cells(one, index, group, axis, drawn=drawn, alone=True)
+            marks = interval_marks(reading, group, axis)
+            cells += aggregate_cells(reading, index, group, axis, drawn=marks, alone=True)
         else:
             cells += (
-                f"{left}{one.text(group)} "
-                f'<span class="dpnb-effect">{one.interval_text(group)}</span></td>'
+                f"{left}{reading.text(group)} "
+                f'<span class="dpnb-effect">{reading.interval_text(group)}</span></td>'
             )
     return f'<tr data-verdict="{verdict}" data-chosen="{int(made.chosen[group])}">{cells}</tr>'
 
@@ -326,14 +331,14 @@ def _lines(made: Decision) -> str:
     """Return each condition with its number line."""
     if not made.readings:
         return elements.notes(*(f"Condition: {test.text}" for test in made.tests))
-    drawn = "".join(line_html(made, index) for index in range(len(made.tests[:MAX_LINES])))
+    number_lines = "".join(line_html(made, index) for index in range(len(made.tests[:MAX_LINES])))
     rest = condition_sentences(made)[MAX_LINES:]
-    return f'<div class="dpnb-lines">{drawn}{elements.notes(*rest)}{legend_html(made)}</div>'
+    return f'<div class="dpnb-lines">{number_lines}{elements.notes(*rest)}{legend_html(made)}</div>'
 
 
 def _errors(made: Decision) -> str:
     """Return which error is bounded, certified or estimated: in numbers, then in words."""
-    said = "".join(
+    definitions = "".join(
         f'<dt style="margin-top:8px"><strong>{elements.text(error)}</strong> '
         f'<span class="dpnb-kind dpnb-{kind}" style="border:{_BORDERS[kind]};padding:0 6px">'
         f"{elements.text(what)}</span></dt>"
@@ -345,17 +350,19 @@ def _errors(made: Decision) -> str:
             )
         )
     )
-    return f'<div class="dpnb-errors">{info_table_element(overview(made), part=True)}<dl>{said}</dl></div>'
+    return f'<div class="dpnb-errors">{info_table_element(overview(made), part=True)}<dl>{definitions}</dl></div>'
 
 
 def _ledger(made: Decision) -> str:
     """Return the budget as a bar: this decision, other spending, and what is left."""
-    cap, charged = (loss.level(made.privacy) for loss in (made.cap, made.charged))
+    cap, charge = (loss.level(made.privacy) for loss in (made.cap, made.charged))
     left = made.remaining.level(made.privacy)
-    said = elements.notes(charged_sentence(made), "Filled: this decision. Striped: other requests.")
+    legend = elements.notes(
+        charged_sentence(made), "Filled: this decision. Striped: other requests."
+    )
     if not cap:
-        return said
-    return elements.meter(float(charged / cap), float((cap - left - charged) / cap)) + said
+        return legend
+    return elements.meter(float(charge / cap), float((cap - left - charge) / cap)) + legend
 
 
 # the plan
@@ -366,7 +373,7 @@ def plan_tables(price: DecisionPrice) -> list[InfoTable]:
     bound = price.beta if price.protect == "fnr" else price.alpha
     name = "beta" if price.protect == "fnr" else "alpha"
     phase = " in phase one" if price.mode in TWO_PHASES else ""
-    found = [
+    tables = [
         InfoTable(
             f"Plan (mode {price.mode}): {price.condition}, for {price.groups:,} groups",
             ("condition", "first uncertain region", f"share of the error bound {name} ({decision_words.rate(bound)}){phase}"),
@@ -378,8 +385,8 @@ def plan_tables(price: DecisionPrice) -> list[InfoTable]:
             (str(step), loss_text(cost, price.privacy, None))
             for step, cost in enumerate(price.costs, start=1)
         )
-        found.append(InfoTable("Privacy cost by step", ("step", "total so far"), rows))
-    return found
+        tables.append(InfoTable("Privacy cost by step", ("step", "total so far"), rows))
+    return tables
 
 
 def _share(test: Test) -> str:
@@ -388,21 +395,21 @@ def _share(test: Test) -> str:
 
 def ways_sentences(price: DecisionPrice) -> list[str]:
     """Return, in words, the smallest sets of conditions that make the whole condition true."""
-    ways = [" and ".join(price.tests[i].text for i in one) for one in price.implicants]
+    ways = [" and ".join(price.tests[i].text for i in implicant) for implicant in price.implicants]
     if not ways:
         return []
     if len(ways) == 1:
         return [f"The condition holds when {ways[0]}."] if len(price.tests) > 1 else []
-    listed = "; or ".join(ways)
+    alternatives = "; or ".join(ways)
     return [
-        f"The condition holds when {listed}. In each of these {len(ways)} ways, the shares of all "
+        f"The condition holds when {alternatives}. In each of these {len(ways)} ways, the shares of all "
         "steps add up to at most the bound."
     ]
 
 
 def price_text(price: DecisionPrice) -> str:
     """Return a plan for a terminal."""
-    lines = [line for one in plan_tables(price) for line in (info_table_text(one), "")]
+    lines = [line for table in plan_tables(price) for line in (info_table_text(table), "")]
     above = [f"{stamp}\n" for stamp in stamps(price.stamp, False)]
     return "\n".join(
         [
@@ -416,11 +423,11 @@ def price_text(price: DecisionPrice) -> str:
 def price_html(price: DecisionPrice) -> str:
     """Return a plan as tables with sentences below."""
     conditions, *costs = (
-        info_table_element(one, part=place > 0) for place, one in enumerate(plan_tables(price))
+        info_table_element(table, part=place > 0) for place, table in enumerate(plan_tables(price))
     )
-    said = f"{elements.notes(*ways_sentences(price))}{''.join(costs)}{elements.notes(*decision_words.plan_sentences(price))}"
+    details = f"{elements.notes(*ways_sentences(price))}{''.join(costs)}{elements.notes(*decision_words.plan_sentences(price))}"
     css = f"<style>{decision_css()}</style>"
-    body = f"{elements.stamped(price.stamp, False)}{conditions}{said}"
+    body = f"{elements.stamped(price.stamp, False)}{conditions}{details}"
     return elements.framed(f'{css}<div class="dpnb-body dpnb-decide">{body}</div>')
 
 

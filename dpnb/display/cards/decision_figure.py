@@ -80,18 +80,18 @@ def _label(made: Decision, line: NumberLine) -> str:
 def _legend(ax: Axes, made: Decision, line: NumberLine) -> None:
     """Write a legend of the lines and the markers in use, below the axes."""
     ink = ax.xaxis.label.get_color()
-    of = "" if len(made.tests) == 1 else f"{formula_free(line.test.text)}: "
-    named = [
-        Line2D([], [], marker=marker, color=color, linewidth=2, label=f"{of}{words}")
+    prefix = "" if len(made.tests) == 1 else f"{formula_free(line.test.text)}: "
+    entries = [
+        Line2D([], [], marker=marker, color=color, linewidth=2, label=f"{prefix}{words}")
         for verdict, (marker, color, words) in _STYLES.items()
         if verdict in line.verdicts
     ]
-    named.append(Line2D([], [], color=ink, linewidth=1.5, label=limit_label(made, line)))
+    entries.append(Line2D([], [], color=ink, linewidth=1.5, label=limit_label(made, line)))
     if line.moved != line.limit:
-        moved = f"tested against {figure(line.moved, line.test.u)}"
-        named.append(Line2D([], [], color=ink, linewidth=1, linestyle="--", label=moved))
+        moved_text = f"tested against {figure(line.moved, line.test.u)}"
+        entries.append(Line2D([], [], color=ink, linewidth=1, linestyle="--", label=moved_text))
     # borderaxespad is in units of the font size: the distance does not depend on the axes' height
     ax.legend(
-        handles=named, loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=4, ncols=2,
+        handles=entries, loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=4, ncols=2,
         frameon=False,
     )  # fmt: skip

@@ -92,12 +92,12 @@ def number_line(made: Decision, test: Test, most: int = LANES) -> NumberLine:
         halves[len(halves) // 2] if halves and math.isfinite(halves[len(halves) // 2]) else 0.0
     )
     reach = _REACH * max(test.u, typical)
-    drawn = sorted((g for g in nearest if abs(gaps[g]) <= reach), key=lambda g: -gaps[g])
-    shown = set(drawn)
+    groups = sorted((g for g in nearest if abs(gaps[g]) <= reach), key=lambda g: -gaps[g])
+    shown = set(groups)
     rest = [gap for group, gap in enumerate(gaps) if group not in shown]
     return NumberLine(
-        test, own, limit, limit - test.sign * test.u * is_tested(made), tuple(drawn),
-        tuple(verdict_of(made, test, group) for group in drawn), tuple(map(place, drawn)),
+        test, own, limit, limit - test.sign * test.u * is_tested(made), tuple(groups),
+        tuple(verdict_of(made, test, group) for group in groups), tuple(map(place, groups)),
         sum(gap < 0 for gap in rest), sum(gap >= 0 for gap in rest),
     )  # fmt: skip
 
@@ -132,8 +132,8 @@ def region_text(test: Test, factor: float = 1.0) -> str:
         Multiplies the uncertain region.
     """
     u = factor * test.u / test.rows
-    shown = figure(u, u)
-    return shown if test.rows == 1 else f"{shown} in the average of {exact(test.rows)} rows"
+    region = figure(u, u)
+    return region if test.rows == 1 else f"{region} in the average of {exact(test.rows)} rows"
 
 
 def is_tested(made: Decision) -> bool:
@@ -144,15 +144,15 @@ def is_tested(made: Decision) -> bool:
 def threshold_sentence(made: Decision, test: Test) -> str:
     """Return, in words, a condition's threshold and what values were tested against."""
     about = made.readings[test.reading].about
-    said = f"The threshold is {exact(_limit(test))}."
+    sentence = f"The threshold is {exact(_limit(test))}."
     if about is not None:
-        said = (
+        sentence = (
             f"Values are sums of distances from the threshold {exact(about)}. A sum above 0 means an "
             f"average above {exact(about)}."
         )
     elif _own(test):
-        said = "Each group has its own threshold."
-    return f"{said} {_tested_sentence(made, test, about)}"
+        sentence = "Each group has its own threshold."
+    return f"{sentence} {_tested_sentence(made, test, about)}"
 
 
 def _tested_sentence(made: Decision, test: Test, about: float | None) -> str:
@@ -160,17 +160,19 @@ def _tested_sentence(made: Decision, test: Test, about: float | None) -> str:
         return "Groups were judged by the confidence intervals of past answers."
     region = region_text(test)
     if _own(test):
-        said = f"Noisy values were tested against it, shifted by the uncertain region of {region}."
+        sentence = (
+            f"Noisy values were tested against it, shifted by the uncertain region of {region}."
+        )
     else:
         moved = figure(_limit(test) - test.sign * test.u, test.u)
         name = "the threshold" if about is None else "0"
-        said = (
+        sentence = (
             f"Noisy values were tested against {moved}: {name}, shifted by the uncertain region of "
             f"{region}."
         )
     if made.past:
-        said += " The test used only noise drawn for this decision. The values shown also use past answers."
-    return said
+        sentence += " The test used only noise drawn for this decision. The values shown also use past answers."
+    return sentence
 
 
 def limit_label(made: Decision, line: NumberLine) -> str:
@@ -187,12 +189,12 @@ def drawn_sentence(line: NumberLine) -> str:
     beyond = " and ".join(
         f"{count:,} {'lies' if count == 1 else 'lie'} {where}" for count, where in counts if count
     )
-    own = "Drawn as distances from each group's threshold. " if line.own else ""
+    note = "Drawn as distances from each group's threshold. " if line.own else ""
     if not beyond:
-        return own.strip()
-    drawn = len(line.groups)
-    named = f"the {drawn} groups nearest to the threshold" if drawn else "no group"
-    return f"{own}Drawn: {named}; {beyond}."
+        return note.strip()
+    number = len(line.groups)
+    nearest = f"the {number} groups nearest to the threshold" if number else "no group"
+    return f"{note}Drawn: {nearest}; {beyond}."
 
 
 def _own(test: Test) -> bool:
@@ -209,31 +211,31 @@ def lane_sentence(made: Decision, test: Test, group: int) -> str:
     reading = made.readings[test.reading]
     low, high = reading.low[group], reading.high[group]
     half = (high - low) / 2
-    value, shown = figure(reading.values[group], half), ends_text(low, high, half)
-    chosen = "selected" if made.chosen[group] else "not selected"
+    value, interval = figure(reading.values[group], half), ends_text(low, high, half)
+    selection = "selected" if made.chosen[group] else "not selected"
     alone = (
         "" if len(made.tests) == 1 else f"{test.text}: {VERDICTS[verdict_of(made, test, group)]}. "
     )
     return printable(
-        f"{made.group_label(group)}: noisy value {value}, confidence interval {shown}. {alone}"
-        f"Overall: {made.verdict_text(group)}, {chosen}."
+        f"{made.group_label(group)}: noisy value {value}, confidence interval {interval}. {alone}"
+        f"Overall: {made.verdict_text(group)}, {selection}."
     )
 
 
 def line_html(made: Decision, index: int) -> str:
     """Return a condition with its number line; without styles, only its sentences are visible."""
     line = number_line(made, made.tests[index])
-    said = f"{threshold_sentence(made, line.test)} {drawn_sentence(line)}".strip()
+    sentences = f"{threshold_sentence(made, line.test)} {drawn_sentence(line)}".strip()
     return (
         f'<div class="dpnb-cond"><p><strong>{elements.text(line.test.text)}</strong> '
-        f'<span class="dpnb-effect">{elements.text(said)}</span></p>{_drawing(made, line)}</div>'
+        f'<span class="dpnb-effect">{elements.text(sentences)}</span></p>{_drawing(made, line)}</div>'
     )
 
 
 def legend_html(made: Decision) -> str:
     """Return the legend of the marks; hidden when the drawing is."""
-    shown = ((1, "surely yes"), (0, "unknown"), (-1, "surely no"))
-    marks = "".join(f"<span>{mark_html(verdict)} {words}</span> " for verdict, words in shown)
+    entries = ((1, "surely yes"), (0, "unknown"), (-1, "surely no"))
+    marks = "".join(f"<span>{mark_html(verdict)} {words}</span> " for verdict, words in entries)
     which = "verdict on the whole condition"
     if len(made.tests) > 1:
         which = "on a line: for its condition alone; in the table: for the whole condition"
@@ -297,13 +299,13 @@ def _lane(
 ) -> str:
     name = printable(made.group_label(group))
     name = name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
-    said = elements.text(lane_sentence(made, line.test, group))
+    sentence = elements.text(lane_sentence(made, line.test, group))
     low, value, high = at
     return (
         # the filter uses the verdict on the whole condition, not the one drawn here
         f'<li data-verdict="{made.verdicts[group]}" data-chosen="{int(made.chosen[group])}">'
         f'<span class="dpnb-name" aria-hidden="true" title="{elements.text(name)}">{elements.text(name)}</span>'
-        f'<svg class="{CLASSES[verdict]}" width="100%" height="22" role="img" aria-label="{said}">'
+        f'<svg class="{CLASSES[verdict]}" width="100%" height="22" role="img" aria-label="{sentence}">'
         f'{frame}<line class="dpnb-span" x1="{low:.2f}%" x2="{high:.2f}%" y1="11" y2="11" '
         f'stroke="{GREY}" stroke-width="3"/>'
         f'<text x="{value:.2f}%" y="16" text-anchor="middle">{MARKS[verdict]}</text></svg></li>'

@@ -55,10 +55,10 @@ def expected_doubt(made: Decision, times: float) -> float:
     noise. The estimate treats noise as normal, and noise of different conditions as independent; it
     is not a bound.
     """
-    settled = np.ones(len(made.groups))
+    certainty = np.ones(len(made.groups))
     for test in made.tests:
-        settled *= 1 - _doubt(made, test, times * first_factor(made))
-    return float((1 - settled).sum())
+        certainty *= 1 - _doubt(made, test, times * first_factor(made))
+    return float((1 - certainty).sum())
 
 
 def _doubt(
@@ -82,8 +82,8 @@ def _regions(made: Decision, times: float) -> str:
     if made.mode == "margin":
         return f"Grey widths: {times:.3g} times those you gave"
     growth = times * first_factor(made)
-    shown = (f"{test.text} by {region_text(test, growth)}" for test in made.tests)
-    return f"Uncertain regions: {'; '.join(shown)}"
+    regions = (f"{test.text} by {region_text(test, growth)}" for test in made.tests)
+    return f"Uncertain regions: {'; '.join(regions)}"
 
 
 def _sentence(made: Decision, times: float, first: Fraction) -> str:

@@ -97,17 +97,17 @@ class DecisionWidget(anywidget.AnyWidget):
 
     def _refine(self, after: int) -> None:
         """Take the step after the first ``after`` ones, and send its cost or why it failed."""
-        said, self._acting = {"failed": _UNKNOWN}, True
+        message, self._acting = {"failed": _UNKNOWN}, True
         try:
-            said = self._step(after)
+            message = self._step(after)
         except DpnbError as error:
             text = str(error)
-            said = {"failed": text[:1].upper() + text[1:]}
+            message = {"failed": text[:1].upper() + text[1:]}
         except KeyboardInterrupt:
-            said = {"failed": INTERRUPTED}
+            message = {"failed": INTERRUPTED}
         finally:
             self._acting = False
-            self.send(said)
+            self.send(message)
 
     def _step(self, after: int) -> dict[str, str]:
         # the user confirmed the price of this step only

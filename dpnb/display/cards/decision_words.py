@@ -33,8 +33,8 @@ def rate(value: float) -> str:
     >>> rate(0.05), rate(0.0833333), rate(0.0)
     ('5 %', '8.3 %', '0 %')
     """
-    shown = f"{100 * value:.2g}"
-    return f"{float(shown):g} %"
+    percentage = f"{100 * value:.2g}"
+    return f"{float(percentage):g} %"
 
 
 def rate_up(value: float) -> str:
@@ -58,8 +58,8 @@ def about(share: float) -> str:
     >>> about(0.996), about(0.9999)
     ('about 99.6 %', 'more than 99.9 %')
     """
-    shown = share_text(share)
-    return shown if "than" in shown else f"about {shown}"
+    text = share_text(share)
+    return text if "than" in text else f"about {text}"
 
 
 def at_most(share: float) -> str:
@@ -106,10 +106,10 @@ def statements(made: Decision) -> tuple[tuple[str, str], ...]:
     A name is the error, a comma, and the kind of statement; :func:`kinds` returns the kinds for
     programs.
     """
-    found = [_beforehand(made)]
+    claims = [_beforehand(made)]
     if made.readings:
-        found += [_certified(made), _estimated(made)]
-    return tuple(found)
+        claims += [_certified(made), _estimated(made)]
+    return tuple(claims)
 
 
 def kinds(made: Decision) -> tuple[Kind, ...]:
@@ -149,7 +149,7 @@ _NONE = "not bounded"
 
 def _bounds(made: Decision) -> tuple[str, str]:
     """Return the bounds on false negatives and false positives that every group had in advance."""
-    misses, alarms = (f"chance at most {rate_up(one)}" for one in (made.beta, made.alpha))
+    misses, alarms = (f"chance at most {rate_up(bound)}" for bound in (made.beta, made.alpha))
     if made.status == "partial" and made.mode == "hybrid":
         return f"chance at most {rate_up(made.beta / 2)}", _NONE
     if made.mode in ("rr", "hybrid"):
@@ -264,11 +264,11 @@ def next_sentence(made: Decision) -> str:
     parts = []
     if made.next_cost is not None:
         cost = loss_text(made.next_cost, made.privacy, None)
-        one = "One more step would halve the uncertain regions and cost"
-        first = (
+        next_step = "One more step would halve the uncertain regions and cost"
+        first_step = (
             "This decision used past answers only. A first step with a bound in advance would cost"
         )
-        parts.append(f"{one if made.taken else first} {cost}.")
+        parts.append(f"{next_step if made.taken else first_step} {cost}.")
     # GDP allows Gaussian releases only, so no randomised response
     if made.mode != "rr" and made.mode not in STUDY_MODES and made.privacy is not GDP:
         parts.append(_ceiling(loss_text(made.ceiling, made.privacy, None)))
@@ -289,54 +289,54 @@ def plan_sentences(price: DecisionPrice) -> list[str]:
     def cost(index: int) -> str:
         return loss_text(price.costs[index], price.privacy, None)
 
-    found = []
+    sentences = []
     if price.mode in STUDY_MODES:
         return [
             "A published method, simulated on public data: nothing is charged.",
             *price.warnings,
         ]
     if price.free:
-        found.append("No privacy cost: past answers settle this decision.")
+        sentences.append("No privacy cost: past answers settle this decision.")
     elif price.mode == "certified" and len(price.costs) > 1:
-        found.append(
+        sentences.append(
             f"The first step costs {cost(0)}. If it does not certify a {error} of at most "
             f"{rate(_goal(price))}, up to {len(price.costs) - 1} more steps follow, each with half the uncertainty. The total "
             f"is {cost(1)} after the second step and {cost(-1)} after the last."
         )
     elif price.costs:
-        found.append(f"Privacy cost: {cost(0)}.")
+        sentences.append(f"Privacy cost: {cost(0)}.")
     if price.response is not None and price.mode == "hybrid":
         more = loss_text(price.response, price.privacy, None)
-        found.append(
+        sentences.append(
             f"Groups in doubt are then decided by randomised response, for a total of {more}."
         )
     if price.mode == "rr":
-        found.append("Both errors of every group are bounded, with any number of conditions.")
+        sentences.append("Both errors of every group are bounded, with any number of conditions.")
     elif price.privacy is not GDP:
-        found.append(_ceiling(loss_text(price.ceiling, price.privacy, None)))
+        sentences.append(_ceiling(loss_text(price.ceiling, price.privacy, None)))
     if not price.affordable:
         left = loss_text(price.remaining, price.privacy, None, left=True)
         larger = "" if price.mode == "rr" else "a larger u, or "
-        found.append(
+        sentences.append(
             f"The next part costs more than is left ({left}), or more than you allowed (most). Give "
             f"{larger}larger errors (beta, alpha)."
         )
-    return [*found, *price.warnings, *_called(price), "Nothing was spent."]
+    return [*sentences, *price.warnings, *_called(price), "Nothing was spent."]
 
 
 def _called(price: DecisionPrice) -> list[str]:
     """Return the aliases that options need for aggregates that are shown as SQL."""
-    called = {
+    texts = {
         price.readings[test.reading][0]: test.text
         for test in reversed(price.tests)
         if len(price.readings) > 1
     }
-    made_up = [
+    aliases = [
         f"{alias} in {text}"
-        for alias, text in reversed(called.items())
+        for alias, text in reversed(texts.items())
         if not text.startswith(f"{alias} ")
     ]
-    return [f"Use these aliases in options: {', '.join(made_up)}."] if made_up else []
+    return [f"Use these aliases in options: {', '.join(aliases)}."] if aliases else []
 
 
 def _goal(price: DecisionPrice) -> float:

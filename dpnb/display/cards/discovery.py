@@ -30,10 +30,10 @@ _POINTS = 200
 
 def _values(found: Discovery) -> InfoTable:
     """Return the values as a table, with their sentences as notes."""
-    shown = found.keys[:MAX_ROWS]
-    rows = tuple((f"{place:,}", value) for place, value in enumerate(shown, start=1))
+    values = found.keys[:MAX_ROWS]
+    rows = tuple((f"{place:,}", value) for place, value in enumerate(values, start=1))
     more = words.rest_sentence(len(found.keys) - MAX_ROWS, "values")
-    notes = tuple(one for one in (more, *discovery_sentences(found)) if one)
+    notes = tuple(sentence for sentence in (more, *discovery_sentences(found)) if sentence)
     return InfoTable(title(found), ("", found.column), rows, found.stamp, notes)
 
 
@@ -76,17 +76,17 @@ def detection_sentence(detection: Detection) -> str:
     # rounded up: the text promises an upper bound
     up, delta = Context(prec=6, rounding=ROUND_UP), detection.threshold.delta
     alone = f"{up.divide(Decimal(delta.numerator), Decimal(delta.denominator)):.6g}"
-    said = (
+    sentences = (
         f"A value {_counted(detection, detection.surely)} is found with a probability of at least "
         f"{percent(detection.confidence)}. A value {_counted(detection, 1)} is found with a probability of at "
         f"most {alone}."
     )
     long = f"texts of more than {MOST_LETTERS} letters"
     if not detection.ids:
-        return f"{said} {long.capitalize()} are neither found nor included in the number of hidden values."
+        return f"{sentences} {long.capitalize()} are neither found nor included in the number of hidden values."
     times = "one value" if detection.groups == 1 else f"{detection.groups:,} values"
     return (
-        f"{said} Each {detection.ids} counts for at most {times}, chosen in secret. Values for which none "
+        f"{sentences} Each {detection.ids} counts for at most {times}, chosen in secret. Values for which none "
         f"counts, and {long}, are neither found nor included in the number of hidden values."
     )
 
@@ -137,8 +137,8 @@ def price_info_table(price: DiscoveryPrice) -> InfoTable:
         ("margin of error of the number of hidden values", f"± {price.hidden:,}"),
     )
     caption, note = price_words(price.bill, affordable=price.affordable)
-    said = (note, detection_sentence(price.detection))
-    return InfoTable(caption, ("", "expected"), rows, price.stamp, said)
+    notes = (note, detection_sentence(price.detection))
+    return InfoTable(caption, ("", "expected"), rows, price.stamp, notes)
 
 
 DISCOVERY = Card(discovery_text, discovery_html, plot=plot_discovery)

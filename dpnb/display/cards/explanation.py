@@ -54,8 +54,8 @@ def more_rows(explanation: Explanation) -> str:
 
 def explanation_sentences(explanation: Explanation) -> list[str]:
     """Return the sentences below an explanation, the same in every rendering."""
-    said = (more_rows(explanation), *explanation_words.sentences(explanation))
-    return [sentence for sentence in said if sentence]
+    texts = (more_rows(explanation), *explanation_words.sentences(explanation))
+    return [sentence for sentence in texts if sentence]
 
 
 def explanation_text(explanation: Explanation) -> str:
@@ -78,8 +78,8 @@ def explanation_markdown(explanation: Explanation) -> str:
         markdown(explanation.question.sentence),
     ]
     table = markdown_table(*explanation_cells(explanation), (0, 3))
-    said = map(markdown, explanation_sentences(explanation))
-    return "\n\n".join([*above, table, *said])
+    sentences = map(markdown, explanation_sentences(explanation))
+    return "\n\n".join([*above, table, *sentences])
 
 
 def explanation_html(explanation: Explanation, token: str = "") -> str:
@@ -159,22 +159,22 @@ def _explanation_head(explanation: Explanation, axis: Scale) -> str:
     left = ends[0] if zero > 30 else ""
     right = ends[1] if zero < 70 else ""
     place = "display:inline-block;white-space:nowrap"
-    marked = (
+    influence_axis = (
         f'<span style="{place};width:{zero:.2f}%">{left}</span>'
         f'<span style="{place};width:{100 - zero:.2f}%">'
         f'<span class="dpnb-zero">0</span><span style="float:right">{right}</span></span>'
     )
-    ranked = (
+    rank_axis = (
         '<span class="dpnb-axis" style="display:flex;justify-content:space-between">'
         f"<span>1</span> <span>{explanation.candidates:,}</span></span>"
     )
     heads = (
         _sorted_head("predicate", "left", ""),
         _sorted_head("influence", "right", explanation_words.influence_unit(explanation)),
-        f'<th scope="col" class="dpnb-plot dpnb-signed" style="min-width:100px;text-align:left">{marked}'
+        f'<th scope="col" class="dpnb-plot dpnb-signed" style="min-width:100px;text-align:left">{influence_axis}'
         "</th>",
         _sorted_head("rank", "right", f"of {explanation.candidates:,}"),
-        f'<th scope="col" class="dpnb-plot dpnb-ranks" style="min-width:70px">{ranked}</th>',
+        f'<th scope="col" class="dpnb-plot dpnb-ranks" style="min-width:70px">{rank_axis}</th>',
     )
     return f"<tr>{''.join(heads)}</tr>"
 
@@ -203,22 +203,22 @@ def _predicate_row(explanation: Explanation, row: Row, influences: Scale, ranks:
     )
     interval = elements.text(explanation_words.influence_text(explanation, row))
     place = "text-align:left;white-space:nowrap"
-    drawn = bar_mark(row.influence_low, row.influence_high, influences, opened=silent)
-    ranked = bar_mark(row.rank_low - 0.5, row.rank_high + 0.5, ranks, opened=silent)
+    influence_bar = bar_mark(row.influence_low, row.influence_high, influences, opened=silent)
+    rank_bar = bar_mark(row.rank_low - 0.5, row.rank_high + 0.5, ranks, opened=silent)
     return (
         '<tr><th scope="row" style="text-align:left;font-weight:normal">'
         f"<span{faint}>{elements.text(row.predicate)}"
         f'<span class="dpnb-effect" style="display:block">{effect}</span></span></th>'
         f'<td style="text-align:right"><span{faint}>{interval}</span></td>'
-        f'<td class="dpnb-plot dpnb-signed" style="{place};{line};--dpnb-zero:{zero}">{drawn}</td>'
+        f'<td class="dpnb-plot dpnb-signed" style="{place};{line};--dpnb-zero:{zero}">{influence_bar}</td>'
         f'<td style="text-align:right"><span{faint}>{explanation_words.rank_text(explanation, row)}</span></td>'
-        f'<td class="dpnb-plot dpnb-ranks" style="{place}">{ranked}</td></tr>'
+        f'<td class="dpnb-plot dpnb-ranks" style="{place}">{rank_bar}</td></tr>'
     )
 
 
-def _details(summary: str, *said: str) -> str:
+def _details(summary: str, *sentences: str) -> str:
     """Return sentences in a collapsible section; '' if there are none."""
-    text = "".join(elements.said(sentence, name="dpnb-more") for sentence in said)
+    text = "".join(elements.said(sentence, name="dpnb-more") for sentence in sentences)
     return elements.opened(summary, text) if text else ""
 
 
@@ -289,7 +289,7 @@ def price_info_table(price: ExplanationPrice) -> InfoTable:
         if price.spent.rho == 0
         else "You gave no privacy cost: it would use a fifth of what is left."
     )
-    said = (
+    texts = (
         "" if price.valid else "The difference itself could be noise, or goes the other way.",
         "The margin of error is more than three quarters of the difference: the influences would be "
         "mostly noise."
@@ -299,7 +299,7 @@ def price_info_table(price: ExplanationPrice) -> InfoTable:
         default if price.unsaid else "",
         note,
     )
-    notes = tuple(one for one in said if one)
+    notes = tuple(text for text in texts if text)
     return InfoTable(caption, ("", "expected"), rows, price.stamp, notes)
 
 

@@ -58,10 +58,10 @@ class ExplanationWidget(anywidget.AnyWidget):
     @traitlets.validate("selected")
     def _a_shown_row_or_none(self, proposal: Any) -> int:
         row: int = proposal.value
-        shown = len(self._explanation.rows[:MAX_ROWS])
-        if not -1 <= row < shown:
+        count = len(self._explanation.rows[:MAX_ROWS])
+        if not -1 <= row < count:
             raise RequestError(
                 f"selected must be a shown row, got {row}",
-                f"Set selected to an index from 0 to {shown - 1}, or to -1 for none.",
+                f"Set selected to an index from 0 to {count - 1}, or to -1 for none.",
             )
         return row

@@ -54,8 +54,8 @@ def _left(explanation: Explanation, end: float | None, side: int) -> str:
 def _amount(explanation: Explanation, value: float, side: int = 0) -> str:
     """Return an influence as shown; with side -1 or 1, an end of an interval, rounded outward."""
     times, unit = (100, " %") if explanation.relative else (1, "")
-    shown = times * value, times * explanation.margin_of_error
-    return (end_text(*shown, side) if side else figure(*shown)) + unit
+    amounts = times * value, times * explanation.margin_of_error
+    return (end_text(*amounts, side) if side else figure(*amounts)) + unit
 
 
 def influence_unit(explanation: Explanation) -> str:
@@ -114,31 +114,31 @@ def row_sentence(explanation: Explanation, row: Row) -> str:
 def _candidates(explanation: Explanation) -> str:
     if not explanation.attributes:
         return f"the {explanation.candidates:,} listed predicates"
-    joined = {1: "", 2: " of two attributes", 3: " of three attributes"}[explanation.length]
-    named = ", ".join(explanation.attributes)
-    return f"all {explanation.candidates:,} predicates{joined} on {named}"
+    size = {1: "", 2: " of two attributes", 3: " of three attributes"}[explanation.length]
+    names = ", ".join(explanation.attributes)
+    return f"all {explanation.candidates:,} predicates{size} on {names}"
 
 
 def level_sentence(explanation: Explanation) -> str:
     """Return what the confidence intervals guarantee."""
     sure = percent(explanation.confidence)
     if explanation.joint and len(explanation.rows) > 1:
-        said = (
+        sentence = (
             f"All {len(explanation.rows)} confidence intervals of influence hold at once, with {sure} "
             "confidence. Separately, the same holds for those of rank."
         )
     else:
         # each table line has two intervals: influence and rank
-        said = words.interval_sentence(sure, 2 * len(explanation.rows), each=True)
+        sentence = words.interval_sentence(sure, 2 * len(explanation.rows), each=True)
     ends = [end for row in explanation.rows for end in (row.left_low, row.left_high)]
     if all(end is None for end in ends):
-        return said
+        return sentence
     question = explanation.question
     lesser = percent(min(explanation.confidence, question.confidence))
     picked = question.planned or question.mode == "paper"
     before = ", if the groups were picked before seeing the answer" if picked else ""
     return (
-        f"{said} Each bound on the difference without the rows holds on its own, with {lesser} "
+        f"{sentence} Each bound on the difference without the rows holds on its own, with {lesser} "
         f"confidence{before}."
     )
 
@@ -167,10 +167,10 @@ def advice_sentence(explanation: Explanation) -> str:
     vague = sum(row.influence_low <= 0 <= row.influence_high for row in rows)
     part = "influence" if 2 * vague >= sum(map(explanation.indistinct, rows)) else "rank"
     margin = explanation.margin_of_error if part == "influence" else explanation.resolution
-    shown = _amount(explanation, margin)
+    amount = _amount(explanation, margin)
     what = {
-        "influence": f"Influences are the weakest part: their margin of error is about {shown}.",
-        "rank": f"Ranks are the weakest part: they separate influences that differ by {shown}.",
+        "influence": f"Influences are the weakest part: their margin of error is about {amount}.",
+        "rank": f"Ranks are the weakest part: they separate influences that differ by {amount}.",
     }[part]
     ways = ["four times the rho makes them twice as precise"]
     if len(explanation.rows) > 1:
@@ -205,7 +205,7 @@ def doubt_sentence(explanation: Explanation) -> str:
 
 def sentences(explanation: Explanation) -> tuple[str, ...]:
     """Return the sentences below the table, in order; the same in every rendering."""
-    said = (
+    texts = (
         doubt_sentence(explanation),
         noise_sentence(explanation),
         caution_sentence(explanation),
@@ -216,7 +216,7 @@ def sentences(explanation: Explanation) -> tuple[str, ...]:
         cost_sentence(explanation),
         words.ledger_note(explanation.bill),
     )
-    return tuple(sentence for sentence in said if sentence)
+    return tuple(sentence for sentence in texts if sentence)
 
 
 def title(explanation: Explanation) -> str:

@@ -53,11 +53,11 @@ def inference_cells(inference: Inference) -> tuple[list[str], list[list[str]]]:
 
 def inference_sentences(inference: Inference) -> list[str]:
     """Return the sentences about an inference, the same in every rendering."""
-    said = [interval_sentence(inference), cost_sentence(inference), *notes(inference)]
+    sentences = [interval_sentence(inference), cost_sentence(inference), *notes(inference)]
     hidden = len(inference.rows) - MAX_ROWS
     if hidden > 0:
-        said.insert(0, words.rest_sentence(hidden))
-    return [sentence for sentence in said if sentence]
+        sentences.insert(0, words.rest_sentence(hidden))
+    return [sentence for sentence in sentences if sentence]
 
 
 def sure_text(inference: Inference) -> str:
@@ -119,38 +119,38 @@ def cost_sentence(inference: Inference) -> str:
 
 def notes(inference: Inference) -> tuple[str, ...]:
     """Return further notes, one sentence each."""
-    found = []
+    sentences = []
     if inference.consistency.alarmed:
-        found.append(
+        sentences.append(
             "The past answers disagree more than noise explains: was one changed, rounded, or entered twice?"
         )
     if inference.missing:
-        found.append("Past answers do not determine every value.")
-    found += [one.statement for one in inference.missing[:3]]
+        sentences.append("Past answers do not determine every value.")
+    sentences += [query.statement for query in inference.missing[:3]]
     if inference.left_out:
-        found.append(f"Left out for lack of room: {'; '.join(inference.left_out[:5])}.")
+        sentences.append(f"Left out for lack of room: {'; '.join(inference.left_out[:5])}.")
     if inference.prior is not None:
         from dpnb.estimation.prior import prior_text
 
-        found.append(f"Prior: {prior_text(inference.prior)}.")
+        sentences.append(f"Prior: {prior_text(inference.prior)}.")
     if inference.met is not None:
-        found.append(
+        sentences.append(
             "The target margin of error is reached."
             if inference.met
             else "The target margin of error is not reached."
         )
-    return tuple(found)
+    return tuple(sentences)
 
 
 def inference_text(inference: Inference) -> str:
     """Return an inference for a terminal: the table, its guarantee, and its main sources."""
     above = [f"{stamp}\n" for stamp in stamps(inference.stamp, inference.conditional)]
     lines = aligned(*inference_cells(inference), range(len(inference.keys)))
-    said = map(printable, inference_sentences(inference))
-    shown = [*above, *lines, "", *said]
+    sentences = map(printable, inference_sentences(inference))
+    parts = [*above, *lines, "", *sentences]
     if inference.sources:
-        shown += ["", info_table_text(_sources(inference, TEXT_SOURCES, _NARROW))]
-    return "\n".join(shown)
+        parts += ["", info_table_text(_sources(inference, TEXT_SOURCES, _NARROW))]
+    return "\n".join(parts)
 
 
 def inference_html(inference: Inference, token: str = "") -> str:
@@ -172,23 +172,25 @@ def inference_body(inference: Inference) -> str:
     """Return an inference without styles and scripts."""
     rows, aggregates = inference.rows[:MAX_ROWS], inference.aggregates
     bounds = inference.method == "guaranteed"
-    axes = [scale(found, rows, bounds=bounds) for found in aggregates]
+    axes = [scale(aggregate, rows, bounds=bounds) for aggregate in aggregates]
     alone = len(aggregates) == 1
     heads = "".join(elements.head(key) for key in inference.keys or ("",)) + "".join(
-        aggregate_head(found, index, sure_text(inference), axis, alone=alone)
-        for index, (found, axis) in enumerate(zip(aggregates, axes, strict=True))
+        aggregate_head(aggregate, index, sure_text(inference), axis, alone=alone)
+        for index, (aggregate, axis) in enumerate(zip(aggregates, axes, strict=True))
     )
     body = "".join(
         "<tr>"
         + "".join(elements.row_head(str(key)) for key in inference.groups[row] or ("all rows",))
         + "".join(
-            aggregate_cells(found, index, row, axis, drawn=_drawn(found, row, axis), alone=alone)
-            for index, (found, axis) in enumerate(zip(aggregates, axes, strict=True))
+            aggregate_cells(
+                aggregate, index, row, axis, drawn=_drawn(aggregate, row, axis), alone=alone
+            )
+            for index, (aggregate, axis) in enumerate(zip(aggregates, axes, strict=True))
         )
         + "</tr>"
         for row in rows
     )
-    names = " and ".join(found.alias for found in aggregates)
+    names = " and ".join(aggregate.alias for aggregate in aggregates)
     by = f" by {', '.join(inference.keys)}" if inference.keys else ""
     caption = elements.caption(f"{names}{by}, from past answers about {inference.table}")
     stamped = elements.stamped(inference.stamp, inference.conditional)
@@ -211,14 +213,14 @@ def inference_data(inference: Inference) -> dict[str, Any]:
         point with the inference's own confidence; ``note``.
     """
     rows = inference.rows[:MAX_ROWS]
-    pairs = [(found, row) for found in inference.aggregates for row in rows]
-    points = [_points(inference, found, row) for found, row in pairs]
-    own, shown = percent(inference.confidence), max(points, key=len, default=[])
-    start = next((place for place, point in enumerate(shown) if point[0] == own), 0)
+    pairs = [(aggregate, row) for aggregate in inference.aggregates for row in rows]
+    points = [_points(inference, aggregate, row) for aggregate, row in pairs]
+    level, longest = percent(inference.confidence), max(points, key=len, default=[])
+    start = next((place for place, point in enumerate(longest) if point[0] == level), 0)
     alone = len(inference.groups) * len(inference.aggregates) == 1
     return {
         "groups": [printable(inference.group_label(row)) for row in rows],
-        "aggregates": [printable(found.alias) for found in inference.aggregates],
+        "aggregates": [printable(aggregate.alias) for aggregate in inference.aggregates],
         "points": points,
         "start": start,
         "note": "" if alone else "of this value on its own",
@@ -238,36 +240,36 @@ def inference_css() -> str:
     return (elements.STATIC / "inference.css").read_text(encoding="utf-8")
 
 
-def _points(inference: Inference, found: Inferred, row: int) -> list[list[str | int]]:
-    if not has_levels(inference, found, row):
+def _points(inference: Inference, aggregate: Inferred, row: int) -> list[list[str | int]]:
+    if not has_levels(inference, aggregate, row):
         return []
-    side = reach(inference, found, row)
-    start, times = (found.estimate[row] or 0.0) - side, 500 / side if side else 0.0
+    side = reach(inference, aggregate, row)
+    start, times = (aggregate.estimate[row] or 0.0) - side, 500 / side if side else 0.0
     points: list[list[str | int]] = []
-    for level, low, high in levels(inference, found, row):
+    for level, low, high in levels(inference, aggregate, row):
         half = (high - low) / 2
-        half = whole(half) if found.function.is_count else half
-        text = ends_text(low, high, half, counts=found.function.is_count)
+        half = whole(half) if aggregate.function.is_count else half
+        text = ends_text(low, high, half, counts=aggregate.function.is_count)
         places = [min(max(round(times * (x - start)), 0), 1000) for x in (low, high)]
         points.append([percent(level), text, *places])
     return points
 
 
-def _drawn(found: Inferred, row: int, axis: Scale) -> str:
+def _drawn(aggregate: Inferred, row: int, axis: Scale) -> str:
     """Return an interval with its estimate, or bounds without an estimate as a hollow bar."""
-    low, high = found.low[row], found.high[row]
-    if found.estimate[row] is None and not found.places[row] and math.isfinite(high - low):
+    low, high = aggregate.low[row], aggregate.high[row]
+    if aggregate.estimate[row] is None and not aggregate.places[row] and math.isfinite(high - low):
         return bar_mark(low, high, axis, opened=True)
-    return interval_marks(found, row, axis)
+    return interval_marks(aggregate, row, axis)
 
 
 def _density(inference: Inference) -> str:
     """Return the curve of a single value with its interval shaded; the table has the same facts."""
-    [found, *others] = inference.aggregates
-    if others or len(inference.groups) != 1 or not has_curve(inference, found, 0):
+    [aggregate, *others] = inference.aggregates
+    if others or len(inference.groups) != 1 or not has_curve(inference, aggregate, 0):
         return ""
-    points = curve(inference, found, 0)
-    value = found.estimate[0]
+    points = curve(inference, aggregate, 0)
+    value = aggregate.estimate[0]
     top = max((density for _, density in points), default=0.0)
     if value is None or not top > 0:
         return ""
@@ -280,7 +282,7 @@ def _density(inference: Inference) -> str:
         return f"{_HEIGHT - (_HEIGHT - 4) * density / top:.1f}"
 
     line = " ".join(f"{x(at)},{y(density)}" for at, density in points)
-    low, high = max(found.low[0], start), min(found.high[0], end)
+    low, high = max(aggregate.low[0], start), min(aggregate.high[0], end)
     inside = [(at, density) for at, density in points if low < at < high]
     shaded = [(low, density_at(points, low)), *inside, (high, density_at(points, high))]
     area = " ".join(f"{x(at)},{y(density)}" for at, density in shaded)
@@ -321,11 +323,11 @@ def _origin(inference: Inference) -> str:
         + f"{bar_mark(0.0, source.share, (0.0, 1.0, 1.0), opened=False)}</td></tr>"
         for source, (statement, group, *cells) in zip(inference.sources, info.rows, strict=False)
     )
-    said = info.caption.removeprefix(f"{ORIGIN}: ")
+    title = info.caption.removeprefix(f"{ORIGIN}: ")
     return (
         f'<details><summary data-lm-suppress-shortcuts="true">{ORIGIN}</summary>'
         f'<table class="dpnb-table dpnb-past">'
-        f'<caption style="text-align:left">{elements.text(said[:1].upper() + said[1:])}</caption>'
+        f'<caption style="text-align:left">{elements.text(title[:1].upper() + title[1:])}</caption>'
         f'<thead><tr>{head}<td class="dpnb-plot" style="min-width:70px"></td></tr></thead>'
         f"<tbody>{rows}</tbody></table></details>"
     )
@@ -342,15 +344,15 @@ def _sources(inference: Inference, most: int, narrow: int | None = None) -> Info
     shares = "share of the variance" if single else "largest share of the variance"
     header = ("past answer", "group", "released", *(("weight",) if single else ()), shares)
     rows = tuple(_source_cells(source, narrow, single=single) for source in sources[:most])
-    told = f"{ORIGIN}: "
+    caption = f"{ORIGIN}: "
     if single:
-        told += "the value is the sum of weight × released."
+        caption += "the value is the sum of weight × released."
     else:
-        told += "each with the value that it contributes most to."
+        caption += "each with the value that it contributes most to."
     hidden = len(sources) - most
     if hidden > 0:
-        told += f" {hidden:,} more: see .sources."
-    return InfoTable(told, header, rows)
+        caption += f" {hidden:,} more: see .sources."
+    return InfoTable(caption, header, rows)
 
 
 def _source_cells(source: Source, narrow: int | None, *, single: bool) -> tuple[str, ...]:

@@ -26,8 +26,8 @@ def has_curve(inference: Inference, found: Inferred, group: int) -> bool:
 
     Guaranteed bounds do not come from a distribution.
     """
-    told = bool(found.places[group]) and found.estimate[group] is not None
-    return told and inference.method != "guaranteed"
+    determined = bool(found.places[group]) and found.estimate[group] is not None
+    return determined and inference.method != "guaranteed"
 
 
 def has_levels(inference: Inference, found: Inferred, group: int) -> bool:
@@ -76,21 +76,21 @@ def levels(inference: Inference, found: Inferred, group: int) -> list[tuple[floa
     """
     from dpnb.estimation.mixed import count_interval, mean_interval
 
-    wanted = {inference.confidence} if 0 < inference.confidence < 1 else set()
+    confidences = {inference.confidence} if 0 < inference.confidence < 1 else set()
     joint, place, value = inference.joint, found.places[group], found.estimate[group]
     distribution = joint.distribution(place[0])
-    told = []
-    for level in sorted({*LEVELS, *wanted}):
+    intervals = []
+    for level in sorted({*LEVELS, *confidences}):
         width = methodcaller("margin_of_error", (1 - level) / int(inference.chosen))
         if len(place) == 2:
             ends = mean_interval(joint, *place, width, found.reach)
             low, high = (found.middle + end for end in ends)
         else:
             half, middle = width(distribution), value or 0.0
-            whole = found.function.is_count
-            low, high = count_interval(middle, half) if whole else (middle - half, middle + half)
-        told.append((level, low, high))
-    return told
+            discrete = found.function.is_count
+            low, high = count_interval(middle, half) if discrete else (middle - half, middle + half)
+        intervals.append((level, low, high))
+    return intervals
 
 
 def reach(inference: Inference, found: Inferred, group: int) -> float:

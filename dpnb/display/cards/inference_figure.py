@@ -27,53 +27,53 @@ def plot_inference(inference: Inference, ax: Axes | None = None) -> Axes:
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     """
-    found = inference.aggregates[0]
-    if len(inference.groups) == 1 and has_curve(inference, found, 0):
-        points = curve(inference, found, 0)
+    aggregate = inference.aggregates[0]
+    if len(inference.groups) == 1 and has_curve(inference, aggregate, 0):
+        points = curve(inference, aggregate, 0)
         if points:
             return _density(inference, points, ax)
     return _intervals(inference, ax)
 
 
 def _density(inference: Inference, points: list[tuple[float, float]], ax: Axes | None) -> Axes:
-    found = inference.aggregates[0]
+    aggregate = inference.aggregates[0]
     ax = row_axes(6, ax)
     values, densities = [at for at, _ in points], [density for _, density in points]
-    low, high = max(found.low[0], values[0]), min(found.high[0], values[-1])
+    low, high = max(aggregate.low[0], values[0]), min(aggregate.high[0], values[-1])
     within = [low, *(at for at in values if low < at < high), high]
     ax.plot(values, densities, color="C0", linewidth=2)
     shaded = [density_at(points, at) for at in within]
     ax.fill_between(within, shaded, color="C0", alpha=0.3, linewidth=0)
-    ax.axvline(float(found.estimate[0] or 0.0), color=ax.xaxis.label.get_color(), linewidth=1)
+    ax.axvline(float(aggregate.estimate[0] or 0.0), color=ax.xaxis.label.get_color(), linewidth=1)
     ax.set_ylim(bottom=0)
     ax.set_yticks([])
     sure = percent(inference.confidence)
     ax.set_xlabel(
-        f"{formula_free(found.alias)} from past answers, {sure} confidence interval shaded"
+        f"{formula_free(aggregate.alias)} from past answers, {sure} confidence interval shaded"
     )
     return finished(ax, inference)
 
 
 def _intervals(inference: Inference, ax: Axes | None) -> Axes:
-    found, rows = inference.aggregates[0], inference.rows[:MAX_ROWS]
+    aggregate, rows = inference.aggregates[0], inference.rows[:MAX_ROWS]
     ax = row_axes(len(rows), ax)
-    told = []
+    determined = []
     for place, row in enumerate(rows):
-        ends, value = [found.low[row], found.high[row]], found.estimate[row]
-        drawn = all(map(math.isfinite, ends))
-        told.append(drawn and (value is not None or inference.method == "guaranteed"))
-        if told[-1]:
+        ends, value = [aggregate.low[row], aggregate.high[row]], aggregate.estimate[row]
+        finite = all(map(math.isfinite, ends))
+        determined.append(finite and (value is not None or inference.method == "guaranteed"))
+        if determined[-1]:
             ax.plot(ends, [place, place], color="C0", linewidth=2)
-        if told[-1] and value is not None:
+        if determined[-1] and value is not None:
             ax.plot(value, place, "o", color="C0", markersize=5)
     labels = [
-        formula_free(inference.group_label(row)) + ("" if known else f" ({found.text(row)})")
-        for row, known in zip(rows, told, strict=True)
+        formula_free(inference.group_label(row)) + ("" if known else f" ({aggregate.text(row)})")
+        for row, known in zip(rows, determined, strict=True)
     ]
-    name_rows(ax, labels, told)
+    name_rows(ax, labels, determined)
     ax.set_xlabel(
-        f"{formula_free(found.alias)} from past answers, {percent(inference.confidence)} confidence intervals"
+        f"{formula_free(aggregate.alias)} from past answers, {percent(inference.confidence)} confidence intervals"
     )
-    if found.function.is_total:
+    if aggregate.function.is_total:
         ax.axvline(0, color="grey", linewidth=0.8)
     return finished(ax, inference)

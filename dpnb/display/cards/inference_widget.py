@@ -72,17 +72,17 @@ class InferenceWidget(anywidget.AnyWidget):
     @property
     def probability(self) -> float | None:
         """The probability of the claim; None if past answers do not determine it."""
-        found, row = self._value()
+        aggregate, row = self._value()
         try:
             return self._inference.probability(
-                self.operator, self.number, self._inference.groups[row], found.alias
+                self.operator, self.number, self._inference.groups[row], aggregate.alias
             )
         except RequestError:
             return None
 
     def _value(self) -> tuple[Inferred, int]:
-        aggregate, row = divmod(self.at, len(self._rows))
-        return self._inference.aggregates[aggregate], self._rows[row]
+        index, row = divmod(self.at, len(self._rows))
+        return self._inference.aggregates[index], self._rows[row]
 
     @traitlets.observe("at", "operator", "number")
     def _asked(self, change: Any) -> None:
@@ -92,12 +92,12 @@ class InferenceWidget(anywidget.AnyWidget):
         """Compute the probability of the claim and put it into words."""
         if not self._rows:
             return
-        found, row = self._value()
-        name, chance = value_name(self._inference, found, row), self.probability
+        aggregate, row = self._value()
+        name, chance = value_name(self._inference, aggregate, row), self.probability
         if chance is None:
             self.said = f"Past answers do not determine {name}: ask for it with a query."
             return
-        if found.margin_of_error(row) > 0:
+        if aggregate.margin_of_error(row) > 0:
             # with noise nothing is certain; a float may only be too close to 0 or 1 to show it
             chance = min(max(chance, _ALMOST), 1 - _ALMOST)
         claim = f"{name} is {_WORDS[self.operator]} {number_text(self.number)}"
@@ -140,9 +140,9 @@ def number_text(number: float) -> str:
 
 def _start(inference: Inference, rows: tuple[int, ...]) -> float:
     """Return the initial number to compare with: the first estimate, rounded to useful digits."""
-    for found in inference.aggregates:
+    for aggregate in inference.aggregates:
         for row in rows:
-            value, half = found.estimate[row], found.margin_of_error(row)
+            value, half = aggregate.estimate[row], aggregate.margin_of_error(row)
             if value is None or not math.isfinite(half):
                 continue
             digits = -math.floor(math.log10(half)) if half > 0 else 0

@@ -45,7 +45,9 @@ def provenance_body(provenance: Provenance) -> str:
             f"{elements.section('If analysts share their answers')}"
             f"{elements.notes(coalition_sentence(provenance))}{groups}"
         )
-    reading = "".join(elements.said(one, name="dpnb-more") for one in reading_sentences(provenance))
+    reading = "".join(
+        elements.said(sentence, name="dpnb-more") for sentence in reading_sentences(provenance)
+    )
     return (
         '<div class="dpnb-body dpnb-prov">'
         f"{elements.title('How much was released to each analyst?')}{elements.strong(first)}"
@@ -69,13 +71,13 @@ def _fairness(provenance: Provenance) -> str:
     """Return how far answers went to privileged analysts, as a mark on a scale and in words."""
     if len(provenance.rows) < 2:
         return ""
-    found, ends, equal = provenance.ndcfg, provenance.ndcfg_range, provenance.ndcfg_even
-    drawn = ""
-    if found is not None and equal is not None and ends is not None and ends[1] > ends[0]:
+    fairness, ends, equal = provenance.ndcfg, provenance.ndcfg_range, provenance.ndcfg_even
+    drawing = ""
+    if fairness is not None and equal is not None and ends is not None and ends[1] > ends[0]:
         place, even = (
-            f"{100 * (one - ends[0]) / (ends[1] - ends[0]):.2f}%" for one in (found, equal)
+            f"{100 * (score - ends[0]) / (ends[1] - ends[0]):.2f}%" for score in (fairness, equal)
         )
-        drawn = (
+        drawing = (
             '<div class="dpnb-line" style="max-width:520px"><div class="dpnb-prov-scale" '
             f'style="position:relative;height:12px;border-bottom:1px solid {GREY}">'
             f'<span class="dpnb-mark" style="position:absolute;left:{place};bottom:-5px;width:10px;'
@@ -86,7 +88,7 @@ def _fairness(provenance: Provenance) -> str:
         )
     return (
         f"{elements.section('Fairness: who got answers')}"
-        f"{drawn}{elements.notes(*fairness_sentences(provenance))}"
+        f"{drawing}{elements.notes(*fairness_sentences(provenance))}"
     )
 
 

@@ -42,7 +42,7 @@ def plot_provenance(provenance: Provenance, ax: Axes | None = None) -> Axes:
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     """
-    columns, shown = heads(provenance), lines(provenance)[:MAX_ROWS]
+    columns, table_lines = heads(provenance), lines(provenance)[:MAX_ROWS]
     groups = [[column] for column in columns[:MAX_COLUMNS]]
     names = [f"{_wrapped(group[0].short)}\n({group[0].kind})" for group in groups]
     if len(columns) > MAX_COLUMNS:
@@ -50,19 +50,22 @@ def plot_provenance(provenance: Provenance, ax: Axes | None = None) -> Axes:
         names.append(f"and {len(groups[-1]):,} more, at most")
     unit = units(provenance)[0]
     texts, shares = [], []
-    for line in shown:
-        known = [line.known, *(cell(provenance, line.name, group) for group in groups)]
-        texts.append(list(map(unit.text, known)))
-        shares.append([min(1.0, unit.share(one, line.limit)) for one in known])
-    known = [provenance.spent, *map(known_of, groups)]
+    for line in table_lines:
+        losses = [line.known, *(cell(provenance, line.name, group) for group in groups)]
+        texts.append(list(map(unit.text, losses)))
+        shares.append([min(1.0, unit.share(loss, line.limit)) for loss in losses])
+    losses = [provenance.spent, *map(known_of, groups)]
     limits = [
         (group[0].column.limit if len(group) == 1 else None) or provenance.cap for group in groups
     ]
-    texts.append(list(map(unit.text, known)))
+    texts.append(list(map(unit.text, losses)))
     shares.append(
-        [min(1.0, unit.share(*pair)) for pair in zip(known, [provenance.cap, *limits], strict=True)]
+        [
+            min(1.0, unit.share(*pair))
+            for pair in zip(losses, [provenance.cap, *limits], strict=True)
+        ]
     )
-    ax = _axes(len(groups) + 1, len(shown) + 1) if ax is None else checked_axes(ax)
+    ax = _axes(len(groups) + 1, len(table_lines) + 1) if ax is None else checked_axes(ax)
     image = ax.imshow(shares, cmap="Blues", vmin=0, vmax=1.25, aspect="auto")
     colors = image.to_rgba(np.asarray(shares))
     for at, row in enumerate(texts):
@@ -75,16 +78,16 @@ def plot_provenance(provenance: Provenance, ax: Axes | None = None) -> Axes:
     ax.set_xticks(range(len(names) + 1), ["total", *map(_label, names)], fontsize="small")
     for tick in ax.get_xticklabels():
         tick.set(rotation=40, ha="left", rotation_mode="anchor")
-    ax.set_yticks(range(len(texts)), [*(_label(line.label) for line in shown), TOGETHER])
-    ax.axhline(len(shown) - 0.5, color="grey", linewidth=1)
+    ax.set_yticks(range(len(texts)), [*(_label(line.label) for line in table_lines), TOGETHER])
+    ax.axhline(len(table_lines) - 0.5, color="grey", linewidth=1)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     spent = share_text(share(provenance, provenance.spent, provenance.cap))
     cap = amount_text(provenance.cap.level(provenance.privacy))
-    told = [
+    notes = [
         f"{unit.name}; shaded by the share of each analyst's limit; total: {spent} of the budget of {cap}"
     ]
-    ax.set_xlabel("\n".join([*told, *more(len(provenance.rows), MAX_ROWS, "analysts")]))
+    ax.set_xlabel("\n".join([*notes, *more(len(provenance.rows), MAX_ROWS, "analysts")]))
     return ax
 
 

@@ -66,17 +66,17 @@ class Unit:
 def units(provenance: Provenance) -> list[Unit]:
     """Return the ledger's own unit, and also epsilon if the ledger counts rho and has a delta."""
     privacy, delta = provenance.privacy, provenance.delta
-    found = [Unit(privacy.parameter, lambda loss: float(loss.level(privacy)))]
+    choices = [Unit(privacy.parameter, lambda loss: float(loss.level(privacy)))]
     if privacy.counts_rho and delta is not None:
-        found.append(
+        choices.append(
             Unit("epsilon", lambda loss: loss.epsilon_at(delta, privacy) if loss.rho else 0.0)
         )
-    return found
+    return choices
 
 
 def analysts(provenance: Provenance) -> str:
     """Return limit, spent, left and answers: a line for each account, and all together below."""
-    own, *others = units(provenance)
+    unit, *others = units(provenance)
     beside = (
         f" (ε: epsilon at delta {amount_text(provenance.delta)})"
         if provenance.delta and others
@@ -93,7 +93,7 @@ def analysts(provenance: Provenance) -> str:
     )
     hidden = more(len(provenance.rows), MAX_ROWS, "analysts")
     foot = _together(provenance, TOGETHER, provenance.spent, cap=True)
-    caption = elements.caption(f"Analysts, in {own.name}{beside}", part=True)
+    caption = elements.caption(f"Analysts, in {unit.name}{beside}", part=True)
     return (
         f'<table class="dpnb-table dpnb-prov-rows">{caption}<thead><tr>{_titles(titles)}</tr></thead>'
         f"<tbody>{body}</tbody><tfoot>{foot}</tfoot></table>{elements.notes(*hidden)}"
@@ -115,12 +115,12 @@ def heat_map(provenance: Provenance, shown: Unit | None = None) -> str:
     )
     foot = _heat_foot(provenance, groups, shown)
     name = f"Released, by view and analyst, in {shown.name}"
-    whole = '<th scope="col" style="text-align:right">total</th>'
+    total_head = '<th scope="col" style="text-align:right">total</th>'
     return (
         f'<div class="dpnb-scroll" role="group" tabindex="0" data-lm-suppress-shortcuts="true" '
         f'aria-label="{elements.text(name)}" style="overflow-x:auto">'
         f'<table class="dpnb-table dpnb-prov-heat">{elements.caption(name, part=True)}'
-        f'<thead><tr><th scope="col" style="{_LEFT}">analyst</th>{whole}{top}</tr></thead>'
+        f'<thead><tr><th scope="col" style="{_LEFT}">analyst</th>{total_head}{top}</tr></thead>'
         f"<tbody>{body}</tbody><tfoot>{foot}</tfoot></table></div>"
     )
 
@@ -139,47 +139,55 @@ def column_list(provenance: Provenance) -> str:
     columns = heads(provenance)
     if not columns:
         return ""
-    own = units(provenance)[0]
-    named = {line.name: line.label for line in lines(provenance)}
-    knowing: dict[str, list[str]] = {}
-    for (row, column), known in provenance.cells.items():
-        knowing.setdefault(column, []).append(f"{named.get(row, row)} {own.text(known)}")
+    unit = units(provenance)[0]
+    labels = {line.name: line.label for line in lines(provenance)}
+    recipients: dict[str, list[str]] = {}
+    for (row, column), loss in provenance.cells.items():
+        recipients.setdefault(column, []).append(f"{labels.get(row, row)} {unit.text(loss)}")
     rows = [
-        (str(one.number), one.kind, one.name, own.text(one.column.known),
-         "total budget" if one.column.limit is None else own.text(one.column.limit),
-         ", ".join(knowing.get(one.column.id, ["nobody"])))
-        for one in columns[:MOST_LISTED]
+        (str(head.number), head.kind, head.name, unit.text(head.column.known),
+         "total budget" if head.column.limit is None else unit.text(head.column.limit),
+         ", ".join(recipients.get(head.column.id, ["nobody"])))
+        for head in columns[:MOST_LISTED]
     ]  # fmt: skip
     titles = ("", "kind", "column", "released", "limit", "released to")
-    told = [
+    hidden = [
         f"{len(columns) - MOST_LISTED:,} more columns: see to_frame(cells=True)."
         for _ in range(len(columns) > MOST_LISTED)
     ]
-    listed = _listed(f"In {own.name}, largest first", titles, rows, (3, 4))
-    return elements.opened(f"All {len(columns):,} columns in full", listed + elements.notes(*told))
+    listing = _listed(f"In {unit.name}, largest first", titles, rows, (3, 4))
+    return elements.opened(
+        f"All {len(columns):,} columns in full", listing + elements.notes(*hidden)
+    )
 
 
 def charge_list(provenance: Provenance) -> str:
     """Return the charges, newest first, in a collapsible section."""
-    own = units(provenance)[0]
+    unit = units(provenance)[0]
     total, rows = NONE, []
-    for one in provenance.timeline:
-        total = total + one.table
-        name = "you" if one.row == OWNER else one.row
+    for charge in provenance.timeline:
+        total = total + charge.table
+        name = "you" if charge.row == OWNER else charge.row
         rows.append(
-            (format_time(one.time), name, own.text(one.own), own.text(one.table), own.text(total))
+            (
+                format_time(charge.time),
+                name,
+                unit.text(charge.own),
+                unit.text(charge.table),
+                unit.text(total),
+            )
         )
     if not rows:
         return ""
     titles = ("UTC", "analyst", "added to the analyst", "added to the total", "total")
-    told = [
+    hidden = [
         f"{len(rows) - MOST_LISTED:,} older charges: see to_dict()."
         for _ in range(len(rows) > MOST_LISTED)
     ]
-    listed = _listed(
-        f"In {own.name}, newest first", titles, rows[::-1][:MOST_LISTED], (2, 3, 4)
+    listing = _listed(
+        f"In {unit.name}, newest first", titles, rows[::-1][:MOST_LISTED], (2, 3, 4)
     )  # fmt: skip
-    return elements.opened("The charges as a table", listed + elements.notes(*told))
+    return elements.opened("The charges as a table", listing + elements.notes(*hidden))
 
 
 def rule_list(provenance: Provenance) -> str:
@@ -187,14 +195,14 @@ def rule_list(provenance: Provenance) -> str:
     rows = rule_lines(provenance, MOST_LISTED)
     if not rows:
         return ""
-    listed = _listed("Oldest first", ("UTC", "kind", "rule"), rows, ())
-    return elements.opened(RULES, listed + elements.notes(*more_rules(provenance, MOST_LISTED)))
+    listing = _listed("Oldest first", ("UTC", "kind", "rule"), rows, ())
+    return elements.opened(RULES, listing + elements.notes(*more_rules(provenance, MOST_LISTED)))
 
 
 def coalition_table(provenance: Provenance) -> str:
     """Return a table of what was released to analysts together; '' if there is only one."""
     groups = coalitions(provenance)
-    body = "".join(_coalition(provenance, one) for one in groups)
+    body = "".join(_coalition(provenance, coalition) for coalition in groups)
     if not groups:
         return ""
     heading = _titles(("who", "released, at most", "of the total budget"))
@@ -214,9 +222,9 @@ def _titles(titles: Iterable[str]) -> str:
 
 def _amount(provenance: Provenance, loss: PrivacyLoss, *, left: bool = False) -> str:
     """Return a loss in the ledger's unit, with the corresponding epsilon below."""
-    own, *others = units(provenance)
+    unit, *others = units(provenance)
     epsilon = f"ε {amount_text(others[0].of(loss), left=left)}" if others and loss.rho else ""
-    return amount_text(own.of(loss), left=left) + _small(epsilon)
+    return amount_text(unit.of(loss), left=left) + _small(epsilon)
 
 
 def _small(value: str) -> str:
@@ -230,15 +238,15 @@ def _analyst(provenance: Provenance, line: Line) -> str:
     name = elements.text(row.name)
     if not row.active:
         name += ' <span class="dpnb-prov-off">✗ disabled</span>'
-    learned = ""
+    release_note = ""
     if row.spent != row.known:
-        own = units(provenance)[0]
-        learned = _small(f"released {amount_text(own.of(row.known))}")
+        unit = units(provenance)[0]
+        release_note = _small(f"released {amount_text(unit.of(row.known))}")
     part = share(provenance, row.spent, row.limit)
     word = "✗ used up" if row.remaining.level(provenance.privacy) == 0 else share_text(part)
     cells = (
         ("privilege", str(row.privilege)),
-        ("spent", _amount(provenance, row.spent) + learned),
+        ("spent", _amount(provenance, row.spent) + release_note),
         ("of the limit", elements.meter(part) + f"<span>{word}</span>"),
         ("limit", _amount(provenance, row.limit)),
         ("left", _amount(provenance, row.remaining, left=True)),
@@ -248,14 +256,14 @@ def _analyst(provenance: Provenance, line: Line) -> str:
     return f'<tr{off}><th scope="row" style="{_LEFT};font-weight:normal">{name}</th>{_cells(cells)}</tr>'
 
 
-def _together(provenance: Provenance, label: str, known: PrivacyLoss, *, cap: bool) -> str:
+def _together(provenance: Provenance, label: str, loss: PrivacyLoss, *, cap: bool) -> str:
     """Return the line for all together, or for what the owner released."""
-    part = share(provenance, known, provenance.cap)
-    own = sum(one.row == OWNER for one in provenance.timeline)
-    answered = sum(row.answered for row in provenance.rows) if cap else own
+    part = share(provenance, loss, provenance.cap)
+    releases = sum(charge.row == OWNER for charge in provenance.timeline)
+    answered = sum(row.answered for row in provenance.rows) if cap else releases
     cells = (
         ("privilege", ""),
-        ("spent", _amount(provenance, known)),
+        ("spent", _amount(provenance, loss)),
         ("of the total budget", elements.meter(part) + f"<span>{share_text(part)}</span>"),
         ("limit", _amount(provenance, provenance.cap) if cap else ""),
         ("left", _amount(provenance, provenance.remaining, left=True) if cap else ""),
@@ -306,8 +314,8 @@ def _heat_row(
     cells = "".join(
         _heat_cell(shown, cell(provenance, line.name, group), line.limit) for group in groups
     )
-    whole = _heat_cell(shown, line.known, line.limit)
-    return f"<tr>{elements.row_head(line.label)}{whole}{cells}</tr>"
+    total_cell = _heat_cell(shown, line.known, line.limit)
+    return f"<tr>{elements.row_head(line.label)}{total_cell}{cells}</tr>"
 
 
 def _heat_foot(provenance: Provenance, groups: Sequence[Sequence[Head]], shown: Unit) -> str:
@@ -317,29 +325,27 @@ def _heat_foot(provenance: Provenance, groups: Sequence[Sequence[Head]], shown: 
         _heat_cell(shown, known_of(group), limit or provenance.cap)
         for group, limit in zip(groups, limits, strict=True)
     )
-    whole = _heat_cell(shown, provenance.spent, provenance.cap)
-    foot = f"<tr>{_strong(TOGETHER)}{whole}{cells}</tr>"
+    total_cell = _heat_cell(shown, provenance.spent, provenance.cap)
+    foot = f"<tr>{_strong(TOGETHER)}{total_cell}{cells}</tr>"
     if not any(limits):
         return foot
-    given = "".join(
+    limit_cells = "".join(
         f'<td style="{_RIGHT}">{"total budget" if limit is None else shown.text(limit)}</td>'
         for limit in limits
     )
     cap = f'<td style="{_RIGHT}">{shown.text(provenance.cap)}</td>'
-    return f"{foot}<tr>{_strong('limit')}{cap}{given}</tr>"
+    return f"{foot}<tr>{_strong('limit')}{cap}{limit_cells}</tr>"
 
 
 def _strong(name: str) -> str:
     return f'<th scope="row" style="{_LEFT};font-weight:bold">{name}</th>'
 
 
-def _coalition(provenance: Provenance, one: Coalition) -> str:
-    part = share(provenance, one.known, provenance.cap)
+def _coalition(provenance: Provenance, coalition: Coalition) -> str:
+    part = share(provenance, coalition.known, provenance.cap)
     bar = f'<td data-head="of the total budget" style="{_LEFT}">{elements.meter(part)}<span>{share_text(part)}</span></td>'
-    amount = (
-        f'<td data-head="released, at most" style="{_RIGHT}">{_amount(provenance, one.known)}</td>'
-    )
-    return f"<tr>{elements.row_head(one.label)}{amount}{bar}</tr>"
+    amount = f'<td data-head="released, at most" style="{_RIGHT}">{_amount(provenance, coalition.known)}</td>'
+    return f"<tr>{elements.row_head(coalition.label)}{amount}{bar}</tr>"
 
 
 def _listed(

@@ -44,7 +44,7 @@ def timeline(provenance: Provenance) -> str:
         return 100 - 100 * (value - start) / (end - start)
 
     paths = "".join(
-        f'<path class="dpnb-prov-line dpnb-prov-line-{i}" d="{path([place(one[i]) for one in steps])}"'
+        f'<path class="dpnb-prov-line dpnb-prov-line-{i}" d="{path([place(point[i]) for point in steps])}"'
         f' fill="none" stroke="currentColor" vector-effect="non-scaling-stroke"/>'
         for i in reversed(range(len(names)))
     )
@@ -58,15 +58,15 @@ def timeline(provenance: Provenance) -> str:
         f'data-label="{amount_text(start + i * step)}"></i>'
         for i in range(count + 1)
     )
-    paid = [one for one in provenance.timeline if _paid(provenance, one)]
+    charges = [point for point in provenance.timeline if _paid(provenance, point)]
     return (
         f'{above}<div class="dpnb-prov-figure" aria-hidden="true">'
         f'<div class="dpnb-prov-plot" data-unit="{provenance.privacy.parameter}">{ticks}{marks}'
         '<svg viewBox="0 0 100 100" preserveAspectRatio="none" width="100%" height="100%">'
         f"{paths}</svg>{_labels(labels)}</div>"
-        f'<div class="dpnb-prov-foot"><i data-label="{format_time(paid[0].time)}"></i>'
+        f'<div class="dpnb-prov-foot"><i data-label="{format_time(charges[0].time)}"></i>'
         '<i data-label="charges in order →"></i>'
-        f'<i data-label="{format_time(paid[-1].time)} UTC"></i></div></div>'
+        f'<i data-label="{format_time(charges[-1].time)} UTC"></i></div></div>'
     )
 
 
@@ -81,41 +81,44 @@ def course(provenance: Provenance) -> tuple[list[str], list[list[float]]]:
     names = [row.name for row in rows if row.known.level(privacy)][:MOST_DRAWN]
     totals: Mapping[str, float] = dict.fromkeys(names, 0.0)
     total, points = 0.0, [[0.0] * (1 + len(names))]
-    for one in provenance.timeline:
-        if _paid(provenance, one):
-            total += float(one.table.level(privacy))
-            if one.row in totals:
-                totals = {**totals, one.row: totals[one.row] + float(one.own.level(privacy))}
+    for charge in provenance.timeline:
+        if _paid(provenance, charge):
+            total += float(charge.table.level(privacy))
+            if charge.row in totals:
+                totals = {
+                    **totals,
+                    charge.row: totals[charge.row] + float(charge.own.level(privacy)),
+                }
             points.append([total, *totals.values()])
     if len(points) == 1:
         return [], []
     every = -(-(len(points) - 1) // _STEPS)
-    kept = [*points[:-1:every], points[-1]]
-    return [TOGETHER, *names], kept
+    sample = [*points[:-1:every], points[-1]]
+    return [TOGETHER, *names], sample
 
 
 def path(places: Sequence[float]) -> str:
     """Return steps of equal width as an SVG path, each at the total after a charge."""
     width = 100 / max(1, len(places) - 1)
-    drawn, last = [f"M0 {places[0]:.2f}"], places[0]
+    commands, last = [f"M0 {places[0]:.2f}"], places[0]
     for i, place in enumerate(places[1:], 1):
         if place != last:
-            drawn.append(f"H{(i - 0.5) * width:.2f}V{place:.2f}")
+            commands.append(f"H{(i - 0.5) * width:.2f}V{place:.2f}")
             last = place
-    return f"{''.join(drawn)}H100"
+    return f"{''.join(commands)}H100"
 
 
 def spread(places: Sequence[float], gap: float = _GAP) -> list[float]:
     """Return positions from 0 to 100, moved at least ``gap`` apart, in the same order."""
     order = sorted(range(len(places)), key=lambda i: places[i])
-    found = list(places)
+    positions = list(places)
     for before, after in pairwise(order):
-        found[after] = max(found[after], found[before] + gap)
+        positions[after] = max(positions[after], positions[before] + gap)
     limit = 100.0
     for i in reversed(order):
-        found[i] = min(found[i], limit)
-        limit = found[i] - gap
-    return found
+        positions[i] = min(positions[i], limit)
+        limit = positions[i] - gap
+    return positions
 
 
 def _labels(labels: Sequence[tuple[float, str, str]]) -> str:
@@ -126,6 +129,6 @@ def _labels(labels: Sequence[tuple[float, str, str]]) -> str:
     )
 
 
-def _paid(provenance: Provenance, one: Spending) -> bool:
+def _paid(provenance: Provenance, charge: Spending) -> bool:
     privacy = provenance.privacy
-    return bool(one.own.level(privacy) or one.table.level(privacy))
+    return bool(charge.own.level(privacy) or charge.table.level(privacy))

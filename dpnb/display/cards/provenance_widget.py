@@ -137,30 +137,30 @@ class ProvenanceWidget(anywidget.AnyWidget):
         self._tell(self.chosen)
 
     def _tell(self, names: Sequence[str]) -> None:
-        found = self.provenance
+        report = self.provenance
         places = [self.analysts.index(name) for name in names]
         text, part = "", 0.0
         if names:
-            text = coalition_text(found, names)
-            part = min(1.0, share(found, found.coalition(*names), found.cap))
+            text = coalition_text(report, names)
+            part = min(1.0, share(report, report.coalition(*names), report.cap))
         self.send({"together": places, "text": text, "share": part})
 
-    def _show(self, told: str) -> None:
+    def _show(self, notice: str) -> None:
         """Send everything a view shows."""
         units = tables.units(self.provenance)
         self.send(
             {
                 "body": provenance_body(self.provenance),
                 "heat": {
-                    one.name: [
-                        tables.heat_map(self.provenance, one),
-                        tables.heat_note(self.provenance, one),
+                    unit.name: [
+                        tables.heat_map(self.provenance, unit),
+                        tables.heat_note(self.provenance, unit),
                     ]
-                    for one in units
+                    for unit in units
                 },
                 "analysts": list(self.analysts),
                 "chosen": self._places(),
-                "renewed": told,
+                "renewed": notice,
             }
         )
 

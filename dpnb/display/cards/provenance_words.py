@@ -80,13 +80,13 @@ def said(provenance: Provenance, loss: PrivacyLoss, *, epsilon: bool = True) -> 
 
 def share(provenance: Provenance, loss: PrivacyLoss, limit: PrivacyLoss) -> float:
     """Return a loss as a share of a limit; if the limit is 0, a positive loss gives 1."""
-    level, most = (one.level(provenance.privacy) for one in (loss, limit))
+    level, most = (quantity.level(provenance.privacy) for quantity in (loss, limit))
     return float(level / most) if most else float(level > 0)
 
 
 def lines(provenance: Provenance) -> list[Line]:
     """Return a line for each account, and one for the owner's releases if there are any."""
-    shown = [
+    table_lines = [
         Line(
             row.name,
             row.name if row.active else f"{row.name} (disabled)",
@@ -97,39 +97,39 @@ def lines(provenance: Provenance) -> list[Line]:
         for row in provenance.rows
     ]
     if any(row == OWNER for row, _ in provenance.cells) and OWNER not in {
-        one.name for one in shown
+        line.name for line in table_lines
     }:
-        known = provenance.together([OWNER])
-        shown.append(Line(OWNER, OWN, provenance.cap, known, None))
-    return shown
+        loss = provenance.together([OWNER])
+        table_lines.append(Line(OWNER, OWN, provenance.cap, loss, None))
+    return table_lines
 
 
 def heads(provenance: Provenance) -> list[Head]:
     """Return the columns, those with the largest privacy loss first."""
-    found = sorted(
+    ranking = sorted(
         provenance.columns, key=lambda column: -column.known.level(provenance.privacy)
     )  # fmt: skip
-    times, seen = Counter(column.name for column in found), Counter[str]()
-    shown = []
-    for number, column in enumerate(found, 1):
+    times, occurrences = Counter(column.name for column in ranking), Counter[str]()
+    column_heads = []
+    for number, column in enumerate(ranking, 1):
         name = " ".join(printable(column.name.replace("\n", " ").replace("\t", " ")).split())
-        seen[column.name] += 1
+        occurrences[column.name] += 1
         kind = KINDS[column.kind]
         if times[column.name] > 1:
-            kind += f" ({seen[column.name]} of {times[column.name]})"
+            kind += f" ({occurrences[column.name]} of {times[column.name]})"
         short = name if len(name) <= _NAME else f"{name[: _NAME - 1].rstrip()}…"
-        shown.append(Head(number, kind, name, short, column))
-    return shown
+        column_heads.append(Head(number, kind, name, short, column))
+    return column_heads
 
 
 def cell(provenance: Provenance, row: str, heads: Sequence[Head]) -> PrivacyLoss:
     """Return an upper bound on what was released to an account from some columns."""
-    return sum((provenance.cells.get((row, one.column.id), NONE) for one in heads), NONE)
+    return sum((provenance.cells.get((row, head.column.id), NONE) for head in heads), NONE)
 
 
 def known_of(heads: Sequence[Head]) -> PrivacyLoss:
     """Return an upper bound on what was released from some columns to all together."""
-    return sum((one.column.known for one in heads), NONE)
+    return sum((head.column.known for head in heads), NONE)
 
 
 def coalitions(provenance: Provenance) -> list[Coalition]:
@@ -137,13 +137,13 @@ def coalitions(provenance: Provenance) -> list[Coalition]:
     names = list(dict.fromkeys(row.analyst for row in provenance.rows))
     if len(names) < 2:
         return []
-    alone = [_coalition(provenance, name) for name in names]
-    if len(alone) > MOST_ALONE:
-        alone = _largest_first(provenance, alone)[:MOST_ALONE]
+    singles = [_coalition(provenance, name) for name in names]
+    if len(singles) > MOST_ALONE:
+        singles = _largest_first(provenance, singles)[:MOST_ALONE]
     pairs = combinations(names, 2) if 2 < len(names) <= PAIRED else ()
-    joined = _largest_first(provenance, [_coalition(provenance, *pair) for pair in pairs])
+    pairings = _largest_first(provenance, [_coalition(provenance, *pair) for pair in pairs])
     everyone = "both" if len(names) == 2 else f"all {len(names)}"
-    return [*alone, *joined, Coalition(f"{everyone} together", provenance.coalition(*names))]
+    return [*singles, *pairings, Coalition(f"{everyone} together", provenance.coalition(*names))]
 
 
 def _coalition(provenance: Provenance, *names: str) -> Coalition:
@@ -151,13 +151,13 @@ def _coalition(provenance: Provenance, *names: str) -> Coalition:
 
 
 def _largest_first(provenance: Provenance, groups: list[Coalition]) -> list[Coalition]:
-    return sorted(groups, key=lambda one: -one.known.level(provenance.privacy))
+    return sorted(groups, key=lambda group: -group.known.level(provenance.privacy))
 
 
 def summary_sentences(provenance: Provenance) -> list[str]:
     """Return what was released to all together, the total budget, and what is left."""
     whose = "all analysts together" if len(provenance.rows) > 1 else "the analyst"
-    if any(one.row is None for one in lines(provenance)):
+    if any(line.row is None for line in lines(provenance)):
         whose = "all analysts and to you, together"
     cap = said(provenance, provenance.cap)
     left = loss_text(provenance.remaining, provenance.privacy, None, left=True)
@@ -187,25 +187,25 @@ _RULES = {
 
 def reading_sentences(provenance: Provenance) -> list[str]:
     """Return how to read the tables."""
-    told = [_MECHANISMS[provenance.mechanism], _meaning(provenance)]
+    sentences = [_MECHANISMS[provenance.mechanism], _meaning(provenance)]
     if any(row.spent != row.known for row in provenance.rows):
-        told.append(
+        sentences.append(
             "Spent is what counts against an analyst's limit. Released is what the analyst was shown. They "
             "differ where one analyst used a grant of another."
         )
-    told.append(sharing_sentence(provenance))
+    sentences.append(sharing_sentence(provenance))
     if provenance.privacy.counts_rho and provenance.delta is not None:
-        told.append(
+        sentences.append(
             "Rho adds up. Epsilon (ε) is what a rho means at the delta, and does not add up."
         )
-    if found := provenance.epsilons:
-        rules = "; ".join(f"{_RULES[name]} {amount_text(value)}" for name, value in found.items())
-        told.append(f"Total epsilon by different composition rules: {rules}.")
-    told.append(
+    if totals := provenance.epsilons:
+        rules = "; ".join(f"{_RULES[name]} {amount_text(value)}" for name, value in totals.items())
+        sentences.append(f"Total epsilon by different composition rules: {rules}.")
+    sentences.append(
         "Columns: you declared a view. A statement makes its own views, several if it counts or sums "
         "several things. A one-off is a single release, such as an explanation."
     )
-    return [sentence for sentence in told if sentence]
+    return [sentence for sentence in sentences if sentence]
 
 
 def sharing_sentence(provenance: Provenance) -> str:
@@ -243,27 +243,27 @@ def _meaning(provenance: Provenance) -> str:
 
 def fairness_sentences(provenance: Provenance) -> list[str]:
     """Return how far answers went to privileged analysts, and how to read that."""
-    found, ends, even = provenance.ndcfg, provenance.ndcfg_range, provenance.ndcfg_even
-    if found is None or ends is None or even is None:
+    fairness, ends, even = provenance.ndcfg, provenance.ndcfg_range, provenance.ndcfg_even
+    if fairness is None or ends is None or even is None:
         return ["There are no answers to compare yet."]
     low, high = (f(row.privilege for row in provenance.rows) for f in (min, max))
     if low == high:
         return [f"All analysts have privilege {low}, so there is nothing to compare."]
-    if abs(found - even) < 0.005:
-        said = "analysts with more privilege got as many answers as the others"
+    if abs(fairness - even) < 0.005:
+        comparison = "analysts with more privilege got as many answers as the others"
     else:
-        said = f"analysts with more privilege got {'more' if found > even else 'fewer'} answers than the others"
+        comparison = f"analysts with more privilege got {'more' if fairness > even else 'fewer'} answers than the others"
     return [
-        f"Fairness (nDCFG): {found:.2f}, on a scale from {ends[0]:.2f} (only privilege {low} got answers) to "
+        f"Fairness (nDCFG): {fairness:.2f}, on a scale from {ends[0]:.2f} (only privilege {low} got answers) to "
         f"{ends[1]:.2f} (only privilege {high} did).",
-        f"Equal numbers of answers would give {even:.2f}, so {said}. Only the number of answers counts, "
+        f"Equal numbers of answers would give {even:.2f}, so {comparison}. Only the number of answers counts, "
         "not their accuracy.",
     ]
 
 
 def coalition_sentence(provenance: Provenance) -> str:
     """Return what an account's limit guarantees, and what it does not."""
-    known = "upper bounds" if provenance.privacy is BASIC else "exact"
+    exactness = "upper bounds" if provenance.privacy is BASIC else "exact"
     several = len({row.analyst for row in provenance.rows}) < len(provenance.rows)
     rows = (
         "An analyst with several privileges has the largest of their limits in total. "
@@ -272,36 +272,38 @@ def coalition_sentence(provenance: Provenance) -> str:
     )
     return (
         "A limit bounds what is released to its analyst, as long as no one else asks for them. "
-        f"{rows}For analysts who share their answers, the numbers here are {known}."
+        f"{rows}For analysts who share their answers, the numbers here are {exactness}."
     )
 
 
 def coalition_text(provenance: Provenance, names: Sequence[str]) -> str:
     """Return what was released to some analysts together, and its share of the total budget."""
-    known = provenance.coalition(*names)
+    loss = provenance.coalition(*names)
     who = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     both = "" if len(names) == 1 else " together"
-    if known == NONE:
+    if loss == NONE:
         return f"Nothing was released to {who}{both} so far."
-    part = _of_cap(provenance, known)
-    return f"Released to {who}{both}: at most {said(provenance, known)}, {part}."
+    part = _of_cap(provenance, loss)
+    return f"Released to {who}{both}: at most {said(provenance, loss)}, {part}."
 
 
 def timeline_sentence(provenance: Provenance) -> str:
     """Return the course of spending in words."""
-    paid = [one for one in provenance.timeline if one.own != NONE or one.table != NONE]
-    if not paid:
+    charges = [
+        charge for charge in provenance.timeline if charge.own != NONE or charge.table != NONE
+    ]
+    if not charges:
         return "Nothing was spent yet."
-    largest = max(paid, key=lambda one: one.table.level(provenance.privacy))
+    largest = max(charges, key=lambda charge: charge.table.level(provenance.privacy))
     name = OWN if largest.row == OWNER else largest.row
-    free = len(provenance.timeline) - len(paid)
-    told = (
-        f"{_times(len(paid))}, {span(paid[0].time, paid[-1].time)}. The total rose to "
+    free = len(provenance.timeline) - len(charges)
+    text = (
+        f"{_times(len(charges))}, {span(charges[0].time, charges[-1].time)}. The total rose to "
         f"{said(provenance, provenance.spent, epsilon=False)} of "
         f"{amount_text(provenance.cap.level(provenance.privacy))}. The largest increment was "
         f"{amount_text(largest.table.level(provenance.privacy))}, by {name}."
     )
-    return f"{told} {free:,} more {'was' if free == 1 else 'were'} free." if free else told
+    return f"{text} {free:,} more {'was' if free == 1 else 'were'} free." if free else text
 
 
 def span(first: str, last: str) -> str:
@@ -318,7 +320,7 @@ def _times(count: int) -> str:
 
 def rule_lines(provenance: Provenance, most: int) -> list[tuple[str, str, str]]:
     """Return the owner's newest decisions, oldest first, each with its time, kind and text."""
-    return [(format_time(one.time), one.kind, one.text) for one in provenance.rules[-most:]]
+    return [(format_time(rule.time), rule.kind, rule.text) for rule in provenance.rules[-most:]]
 
 
 def more_rules(provenance: Provenance, most: int) -> list[str]:
@@ -365,27 +367,27 @@ def provenance_text(provenance: Provenance) -> str:
     ]  # fmt: skip
     columns = heads(provenance)
     if columns:
-        shown = [one for one in lines(provenance) if one.known != NONE][:MAX_ROWS]
-        known = tuple(
+        table_lines = [one for one in lines(provenance) if one.known != NONE][:MAX_ROWS]
+        column_rows = tuple(
             (one.short, one.kind, amount(one.column.known),
-             *(amount(cell(provenance, line.name, [one])) for line in shown))
+             *(amount(cell(provenance, line.name, [one])) for line in table_lines))
             for one in columns[:MAX_COLUMNS]
         )  # fmt: skip
-        titles = ("column", "kind", TOGETHER, *(line.name for line in shown))
+        titles = ("column", "kind", TOGETHER, *(line.name for line in table_lines))
         parts += [
-            "", info_table_text(InfoTable(f"Released, by view and analyst, in {name}", titles, known)),
+            "", info_table_text(InfoTable(f"Released, by view and analyst, in {name}", titles, column_rows)),
             *more(len(columns), MAX_COLUMNS, "columns"), *filter(None, [sharing_sentence(provenance)]),
         ]  # fmt: skip
     if len(provenance.rows) > 1:
         parts += ["", *fairness_sentences(provenance)]
     groups = coalitions(provenance)
     if groups:
-        told = tuple(
+        coalition_rows = tuple(
             (one.label, said(provenance, one.known), share_text(share(provenance, one.known, provenance.cap)))
             for one in groups
         )  # fmt: skip
         info = InfoTable(
-            "Released to them together", ("who", "at most", "of the total budget"), told
+            "Released to them together", ("who", "at most", "of the total budget"), coalition_rows
         )
         parts += ["", info_table_text(info), coalition_sentence(provenance)]
     if provenance.rules:

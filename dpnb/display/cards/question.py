@@ -33,15 +33,15 @@ def question_html(question: Question) -> str:
 
 def verdict(question: Question) -> str:
     """Return a question's verdict above its confidence interval, without styles and scripts."""
-    said = elements.strong(question.sentence)
-    drawn = (
+    conclusion = elements.strong(question.sentence)
+    drawing = (
         '<div class="dpnb-line" style="max-width:520px">'
         f"{difference_mark(question.low, question.high)}"
         '<div class="dpnb-ends" style="display:flex;justify-content:space-between">'
         f"<span>{elements.text(question.right)} is higher</span> <span>0</span> "
         f"<span>{elements.text(question.left)} is higher</span></div></div>"
     )
-    return said + drawn
+    return conclusion + drawing
 
 
 def plot_question(question: Question, ax: Axes | None = None) -> Axes:
@@ -57,9 +57,9 @@ def plot_question(question: Question, ax: Axes | None = None) -> Axes:
     low, high = question.low, question.high
     # an infinite end is drawn as an arrow
     reach = 1.5 * max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0) or 1.0
-    shown = [max(low, -reach), min(high, reach)]
-    ax.plot(shown, [0, 0], color="C0", linewidth=4)
-    for end, cut, arrow in ((low, shown[0], "<"), (high, shown[1], ">")):
+    interval = [max(low, -reach), min(high, reach)]
+    ax.plot(interval, [0, 0], color="C0", linewidth=4)
+    for end, cut, arrow in ((low, interval[0], "<"), (high, interval[1], ">")):
         if not math.isfinite(end):
             ax.plot(cut, 0, arrow, color="C0", markersize=12)
     ax.axvline(0, color=ax.xaxis.label.get_color(), linewidth=1)

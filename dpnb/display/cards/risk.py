@@ -60,8 +60,10 @@ def notice_html(token: str = "") -> str:
         Names the live picker that the notice accompanies. While the picker is alive, the notice is
         hidden.
     """
-    said = elements.notes(NOTICE)
-    return elements.framed(f'<div class="dpnb-body dpnb-risk-notice">{said}</div>{_folding(token)}')
+    notice = elements.notes(NOTICE)
+    return elements.framed(
+        f'<div class="dpnb-body dpnb-risk-notice">{notice}</div>{_folding(token)}'
+    )
 
 
 def risk_html(
@@ -97,32 +99,34 @@ def risk_text(
     candidates: Sequence[Fraction] | None = None,
 ) -> str:
     """Return privacy costs and largest contributions for a terminal; for public tables."""
-    shown, prices = _shown(profile, limit, candidates)
-    asked, top = shown["thresholds"][shown["first"]], shown["top"]
+    contents, prices = _shown(profile, limit, candidates)
+    threshold, top = contents["thresholds"][contents["first"]], contents["top"]
     rows = tuple(
         (
             risk_tables.named(level),
             level["guesses_text"],
-            risk_tables.kept(level["guesses"], asked["guesses"]),
-            level["beyond"][shown["first"]],
+            risk_tables.kept(level["guesses"], threshold["guesses"]),
+            level["beyond"][contents["first"]],
             level["indicator"],
             "; ".join(offers.accuracy_texts(price)),
         )
-        for level, price in zip(shown["levels"], prices, strict=True)
+        for level, price in zip(contents["levels"], prices, strict=True)
     )
     head = (
         "privacy cost",
         "guesses right of 100",
-        f"limit {asked['text']}",
-        f"{shown['noun']} above",
+        f"limit {threshold['text']}",
+        f"{contents['noun']} above",
         "RDR over its floor",
         "margin of error",
     )
-    ranges = InfoTable(f"{risk_tables.TITLE} {shown['statement']}", head, rows)
+    ranges = InfoTable(f"{risk_tables.TITLE} {contents['statement']}", head, rows)
     standing = InfoTable("Who stands out", tuple(top["head"]), tuple(map(tuple, top["rows"])))
     above = [f"{stamp}\n" for stamp in stamps(profile.stamp, False)]
-    said = [printable(shown["levels"][shown["at"]]["sentence"]), *shown["notes"]]
-    return "\n".join([*above, info_table_text(ranges), "", *said, "", info_table_text(standing)])
+    sentences = [printable(contents["levels"][contents["at"]]["sentence"]), *contents["notes"]]
+    return "\n".join(
+        [*above, info_table_text(ranges), "", *sentences, "", info_table_text(standing)]
+    )
 
 
 def choice_sentences(choice: Choice) -> list[str]:
@@ -159,17 +163,17 @@ def counts_sentences(counts: SafeCounts) -> list[str]:
 def choice_html(choice: Choice) -> str:
     """Return a choice as HTML: its stamps, the choice in words, how it was made, and its cost."""
     sentence, *notes = choice_sentences(choice)
-    said = elements.strong(sentence) + elements.notes(*notes)
+    body = elements.strong(sentence) + elements.notes(*notes)
     stamped = elements.stamped(choice.stamp, choice.conditional)
-    return elements.framed(f'<div class="dpnb-body">{stamped}{said}</div>')
+    return elements.framed(f'<div class="dpnb-body">{stamped}{body}</div>')
 
 
 def histogram_html(histogram: RiskHistogram) -> str:
     """Return a released histogram as an HTML table, with its guarantee."""
-    said = elements.notes(*histogram_sentences(histogram))
+    footnotes = elements.notes(*histogram_sentences(histogram))
     table = info_table_element(histogram_info_table(histogram))
     stamped = elements.stamped(histogram.stamp, histogram.conditional)
-    return elements.framed(f'<div class="dpnb-body">{stamped}{table}{said}</div>')
+    return elements.framed(f'<div class="dpnb-body">{stamped}{table}{footnotes}</div>')
 
 
 def counts_html(counts: SafeCounts) -> str:
@@ -193,8 +197,8 @@ def picker_body(
     """
     badge = PUBLIC if profile.public else UNSEEN if shown is None else LIVE
     above = _above(profile, [] if shown is None else shown["notes"], _badge(badge))
-    seen = "" if shown is None else risk_tables.ranges(shown, prices) + risk_tables.details(shown)
-    return f'<div class="dpnb-body dpnb-risk">{above}{seen}</div>'
+    tables = "" if shown is None else risk_tables.ranges(shown, prices) + risk_tables.details(shown)
+    return f'<div class="dpnb-body dpnb-risk">{above}{tables}</div>'
 
 
 def losses_html(lines: Mapping[str, Any], answered: str) -> str:
@@ -204,8 +208,10 @@ def losses_html(lines: Mapping[str, Any], answered: str) -> str:
         "positive loss speaks for the row being in the table, a negative one against."
     )
     table = risk_tables.listed(lines, f"By the answer at {answered}")
-    said = elements.notes(meaning)
-    return elements.opened("What this answer reveals about single rows", table + said, first=True)
+    footnotes = elements.notes(meaning)
+    return elements.opened(
+        "What this answer reveals about single rows", table + footnotes, first=True
+    )
 
 
 @cache
@@ -233,12 +239,12 @@ def _shown(
 def _static(
     profile: RiskProfile, limit: float, candidates: Sequence[Fraction] | None, badge: str
 ) -> str:
-    shown, prices = _shown(profile, limit, candidates)
-    level = shown["levels"][shown["at"]]
+    contents, prices = _shown(profile, limit, candidates)
+    level = contents["levels"][contents["at"]]
     return (
-        f'<div class="dpnb-body dpnb-risk">{_above(profile, shown["notes"], badge)}'
-        f"{elements.strong(level['sentence'])}{risk_tables.ranges(shown, prices)}"
-        f"{risk_tables.histogram(level, shown['noun'])}{risk_tables.details(shown)}</div>"
+        f'<div class="dpnb-body dpnb-risk">{_above(profile, contents["notes"], badge)}'
+        f"{elements.strong(level['sentence'])}{risk_tables.ranges(contents, prices)}"
+        f"{risk_tables.histogram(level, contents['noun'])}{risk_tables.details(contents)}</div>"
     )
 
 
@@ -281,12 +287,12 @@ def counts_info_table(counts: SafeCounts) -> InfoTable:
     """Return the safe counts as a table."""
     rows = tuple(
         (
-            f"{counts.privacy.parameter} {amount_text(one.level, left=True)}",
-            f"{one.at_most:,}",
-            share_at_most(one.share),
-            at_most_text(one.ceiling),
+            f"{counts.privacy.parameter} {amount_text(line.level, left=True)}",
+            f"{line.at_most:,}",
+            share_at_most(line.share),
+            at_most_text(line.ceiling),
         )
-        for one in counts.levels
+        for line in counts.levels
     )
     limit = at_most_text(counts.limit)
     head = (
@@ -330,8 +336,8 @@ def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     """
-    found = profile.histogram()
-    low, high, rows = found["r_low"], found["r_high"], found[noun(profile.ids)]
+    bins = profile.histogram()
+    low, high, rows = bins["r_low"], bins["r_high"], bins[noun(profile.ids)]
     width = high[1] - low[1]
     ax = row_axes(6, ax)
     if rows.any():
@@ -346,8 +352,8 @@ def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("share of the largest possible contribution to the answer")
     ax.set_ylabel(formula_free(noun(profile.ids)))
     ax.spines[["right", "top"]].set_visible(False)
-    said = [*stamps(profile.stamp, False), *([] if profile.public else [EXACT])]
-    ax.set_title("\n".join(said), loc="left", fontweight="bold")
+    lines = [*stamps(profile.stamp, False), *([] if profile.public else [EXACT])]
+    ax.set_title("\n".join(lines), loc="left", fontweight="bold")
     return ax
 
 

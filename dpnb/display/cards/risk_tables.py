@@ -104,8 +104,8 @@ def listed(found: Mapping[str, Any], caption: str, name: str = "") -> str:
     if not body:
         return elements.said("There are no rows.")
     if found.get("hidden"):
-        told = f"… {found['hidden']:,} lines between these are in profile.signed_losses …"
-        body.insert(len(body) // 2, f'<tr><td colspan="{len(sides)}">{told}</td></tr>')
+        note = f"… {found['hidden']:,} lines between these are in profile.signed_losses …"
+        body.insert(len(body) // 2, f'<tr><td colspan="{len(sides)}">{note}</td></tr>')
     return (
         f'<table class="dpnb-table dpnb-listing {name}">{elements.caption(caption, part=True)}'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
@@ -126,20 +126,20 @@ def kept(found: float, limit: float) -> str:
 def _range(shown: Mapping[str, Any], at: int, price: Price) -> str:
     level, limit = shown["levels"][at], shown["thresholds"][shown["first"]]
     word = kept(level["guesses"], limit["guesses"])
-    drawn = bar_mark(COIN, level["guesses"], (COIN, 100.0, 50.0), opened=False)
+    bar = bar_mark(COIN, level["guesses"], (COIN, 100.0, 50.0), opened=False)
     place = f"{_place(limit):.2f}%"
     line = (
         f"background:linear-gradient({GREY},{GREY}) no-repeat {place} 50%;background-size:2px 200%;"
         f"background-origin:content-box;--dpnb-limit:{place}"
     )
     accuracy = "<br>".join(map(elements.text, accuracy_texts(price)))
-    marked = ' aria-current="true"' if at == shown["at"] else ""
-    marked += ' class="dpnb-risk-beyond"' if word.startswith("✗") else ""
+    attributes = ' aria-current="true"' if at == shown["at"] else ""
+    attributes += ' class="dpnb-risk-beyond"' if word.startswith("✗") else ""
     beside = _unit(level["epsilon"].replace("epsilon", "ε")) if level["epsilon"] else ""
     return (
-        f'<tr{marked}><th scope="row" style="{_LEFT};font-weight:normal">'
+        f'<tr{attributes}><th scope="row" style="{_LEFT};font-weight:normal">'
         f"<span>{level['name']} {beside}</span></th>"
-        f'<td class="dpnb-plot" style="{_LEFT};white-space:nowrap;{line}">{drawn}</td>'
+        f'<td class="dpnb-plot" style="{_LEFT};white-space:nowrap;{line}">{bar}</td>'
         f'<td style="{_RIGHT}">{level["guesses_text"]} '
         f'<span data-kept="" style="white-space:nowrap">{word}</span>{_unit(level["indicator"])}</td>'
         f'<td data-beyond="" style="{_RIGHT}">{elements.one_line(level["beyond"][shown["first"]])}</td>'
@@ -187,7 +187,7 @@ def _groups(shown: Mapping[str, Any]) -> str:
         groups["names"], groups["rows"], groups["beyond"][at][limit], groups["guesses"][at],
         groups["indicator"][at],
     )  # fmt: skip
-    found = {
+    listing = {
         "head": [
             by,
             "rows",
@@ -199,13 +199,13 @@ def _groups(shown: Mapping[str, Any]) -> str:
         "rows": [list(line) for line in zip(*columns, strict=True)],
     }
     more = f"{groups['hidden']:,} more groups are not listed." if groups["hidden"] else ""
-    table = listed(found, f"How easily {shown['noun']} are guessed, by {by}", "dpnb-risk-groups")
+    table = listed(listing, f"How easily {shown['noun']} are guessed, by {by}", "dpnb-risk-groups")
     return elements.opened(f"Groups by {by}", table + elements.notes(more), first=True)
 
 
 def _unit(value: str, data: str = "") -> str:
-    marked = f' data-{data}=""' if data else ""
+    attributes = f' data-{data}=""' if data else ""
     return (
-        f'<span class="dpnb-unit"{marked} style="display:block;font-weight:normal">'
+        f'<span class="dpnb-unit"{attributes} style="display:block;font-weight:normal">'
         f"{elements.text(value)}</span>"
     )

@@ -205,28 +205,28 @@ class RiskPicker(anywidget.AnyWidget):
 
     def _attempt(self, act: Callable[[], None], *, moved: bool = False) -> None:
         """Carry out a view's request, and send what has changed, or why it failed."""
-        said: dict[str, Any] = {}
+        outcome: dict[str, Any] = {}
         try:
             act()
         except DpnbError as error:
-            said = {"failed": _sentence(error)}
+            outcome = {"failed": _sentence(error)}
         except KeyboardInterrupt:
-            said = {"failed": INTERRUPTED}
+            outcome = {"failed": INTERRUPTED}
         with contextlib.suppress(DpnbError):
             self._told = self._priced()
         # the slider may have moved since: do not send its position unless it was reset
         at = {"at": self.at} if moved else {}
-        self.send({**self._told, "which": self._which, **at, **said})
+        self.send({**self._told, "which": self._which, **at, **outcome})
 
     @property
     def _which(self) -> int:
-        return [one["guesses"] for one in self._limits].index(self.limit.guesses)
+        return [threshold["guesses"] for threshold in self._limits].index(self.limit.guesses)
 
     def _set_limit(self, which: int) -> None:
         """Set another limit, and repeat the choice by the rule or from counts."""
         value = float(self._limits[which]["guesses"])
-        own = value == self._asked.guesses
-        self.limit = self._asked if own else shown_limit(self.profile, None, value)
+        original = value == self._asked.guesses
+        self.limit = self._asked if original else shown_limit(self.profile, None, value)
         if self.counts is not None:
             self._count()
         elif self.at < 0:
@@ -296,9 +296,9 @@ class RiskPicker(anywidget.AnyWidget):
     def _show(self) -> None:
         """Send everything a view shows."""
         try:
-            shown = None
+            contents = None
             if self._looked:
-                shown = frames.frames(self.profile, self.candidates, self._asked.guesses)
+                contents = frames.frames(self.profile, self.candidates, self._asked.guesses)
                 self._prices = offers.prices(self.profile, self.candidates)
             self.profile.check_open()
             self._settle()
@@ -309,11 +309,11 @@ class RiskPicker(anywidget.AnyWidget):
         self._watch()
         self.send(
             {
-                "frames": None if shown is None else {**shown, "at": self.at},
+                "frames": None if contents is None else {**contents, "at": self.at},
                 "limits": self._limits,
                 "which": self._which,
                 "public": self.profile.public,
-                "body": picker_body(self.profile, shown, self._prices),
+                "body": picker_body(self.profile, contents, self._prices),
                 "token": self.token,
                 "answered": self._answered,
                 **self._told,
@@ -353,10 +353,13 @@ class RiskPicker(anywidget.AnyWidget):
             return {"target": error.what, "buyable": False}
         if target.held:
             return {"target": "already paid for", "buyable": True}
-        named, rest = offers.name(target.cost, self.profile.privacy), amount_text(left, left=True)
+        cost_text, rest = (
+            offers.name(target.cost, self.profile.privacy),
+            amount_text(left, left=True),
+        )
         if target.cost > left:
-            return {"target": f"{named} is needed, but only {rest} is left", "buyable": False}
-        return {"target": f"costs {named} of the {rest} left", "buyable": True}
+            return {"target": f"{cost_text} is needed, but only {rest} is left", "buyable": False}
+        return {"target": f"costs {cost_text} of the {rest} left", "buyable": True}
 
     def _offers(self) -> list[dict[str, Any]]:
         return [
@@ -389,33 +392,33 @@ class RiskPicker(anywidget.AnyWidget):
             if self._looked:
                 self._prices = offers.prices(self.profile, self.candidates)
             self._settle()
-            told = self._priced()
+            update = self._priced()
         except DpnbError:
             return
-        if told != self._told:
-            self._told = told
-            self.send(told)
+        if update != self._told:
+            self._told = update
+            self.send(update)
 
     def _release(self, at: int, *, known: bool) -> None:
         """Release the answer for candidate ``at`` (-1: the settled choice); send the outcome."""
-        said: dict[str, Any] = {"failed": _UNKNOWN}
+        outcome: dict[str, Any] = {"failed": _UNKNOWN}
         try:
             if at < 0:
                 self._unpick()
             else:
                 self._pick(at)
-            said = self._answer(known=known)
+            outcome = self._answer(known=known)
         except DpnbError as error:
-            said = {"failed": _sentence(error)}
+            outcome = {"failed": _sentence(error)}
         except KeyboardInterrupt:
-            said = {"failed": INTERRUPTED}
+            outcome = {"failed": INTERRUPTED}
         finally:
             with contextlib.suppress(DpnbError):
                 if self._looked:
                     self._prices = offers.prices(self.profile, self.candidates)
                 self._told = self._priced()
-                said = {**self._told, **said}
-            self.send(said)
+                outcome = {**self._told, **outcome}
+            self.send(outcome)
 
     def _answer(self, *, known: bool) -> dict[str, Any]:
         choice = self.choice
@@ -423,18 +426,18 @@ class RiskPicker(anywidget.AnyWidget):
             return {"failed": choice.sentence}
         if choice.conditional and not (known or self.profile.public):
             return {"failed": _UNSEEN}
-        shown = self._price
+        quote = self._price
         if self.at >= 0:
-            shown = self._prices[self.at] if self._prices else None
+            quote = self._prices[self.at] if self._prices else None
         price = self.profile.price(choice.level)
-        if shown is None or price.spent != shown.spent:
+        if quote is None or price.spent != quote.spent:
             return {"failed": _CHANGED}
         self.answer = self.profile.answer(choice)
-        told = f"Answered. {cost_sentence(self.answer)} The answer is in picker.answer."
+        message = f"Answered. {cost_sentence(self.answer)} The answer is in picker.answer."
         if self.profile.cumulative:
-            told += " Run the cell again to include it."
+            message += " Run the cell again to include it."
         self._answered = {
-            "text": told, "losses": self._losses(self.answer) if self._looked else ""
+            "text": message, "losses": self._losses(self.answer) if self._looked else ""
         }  # fmt: skip
         return {"answered": self._answered}
 
@@ -444,8 +447,8 @@ class RiskPicker(anywidget.AnyWidget):
         except DpnbError:
             return ""  # too many different contributions to show one by one
         # the answer may be more accurate than requested
-        shown = sum(map(Fraction, answer.levels.values()), Fraction(0))
-        return losses_html(lines, offers.name(shown, self.profile.privacy))
+        total = sum(map(Fraction, answer.levels.values()), Fraction(0))
+        return losses_html(lines, offers.name(total, self.profile.privacy))
 
     # owner-only
 
