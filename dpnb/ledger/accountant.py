@@ -198,6 +198,7 @@ class Accountant:
         ] = {}
         self._repeated: dict[tuple[str, str], str] = {}
         self.synopses = Synopses(self.privacy, self.budget.release_delta)
+        self._applied = 0
         self._priced: tuple[object, Cost] | None = None
 
     def __repr__(self) -> str:
@@ -263,10 +264,14 @@ class Accountant:
         if state is not None:
             return self._raised(analyst, targets, definitions, state)
         # a charge is checked again when its entry is read, on the state on which it was priced
-        arguments = analyst, targets, definitions
-        if self._priced is None or self._priced[0] != arguments:
-            self._priced = arguments, self._raised(analyst, targets, definitions, self.synopses)
-        return self._priced[1]
+        asked = self._applied, analyst, targets, definitions
+        priced = self._priced
+        if priced is None or priced[0] != asked:
+            priced = self._priced = (
+                asked,
+                self._raised(analyst, targets, definitions, self.synopses),
+            )
+        return priced[1]
 
     def _raised(
         self,
@@ -513,7 +518,7 @@ class Accountant:
         return Cost(PrivacyLoss.none() if request in self.releases else price, price)
 
     def _keep(self, charge: Charge, entry: Mapping[str, Any], total: PrivacyLoss) -> None:
-        self._priced = None
+        self._applied += 1
         self.charges[charge.analyst, charge.request] = charge
         if "identifier" in entry:
             _name(self.identifiers, charge.analyst, str(entry["identifier"]), charge.request)

@@ -36,7 +36,7 @@ NAMES = dict.fromkeys([*"abcuvw", *(f"v{number}" for number in range(10))], WHOL
 def state(accountant: Accountant) -> dict[str, object]:
     """What the accountant holds, down to the synopses; not what it only remembers to be quick."""
     held = {**vars(accountant), **vars(accountant.synopses)}
-    for name in ("synopses", "_looks", "_priced", "mechanism"):
+    for name in ("synopses", "_looks", "_priced", "_applied", "mechanism"):
         del held[name]
     return {
         name: {
@@ -234,6 +234,19 @@ class TestCost:
             "bob": Fraction(3, 10),
         }
         assert accountant.loss(("alice", "bob")).level(privacy) == Fraction(1, 2)
+
+    def test_a_price_is_that_of_the_newest_state(self, accountant: Accountant) -> None:
+        asked = {"v": LevelTarget(THIRD), "w": LevelTarget(THIRD / 2)}
+        for analyst, level in (("bob", THIRD / 4), ("alice", THIRD / 3), ("alice", THIRD)):
+            before = accountant.cost("alice", asked, NAMES)
+            buy(accountant, analyst, v=level)
+            now = accountant.cost("alice", asked, NAMES)
+            assert now == accountant.cost("alice", asked, NAMES, accountant.synopses.sketch())
+            assert now == accountant.cost("alice", dict(asked), NAMES)
+            assert (now == before) == (analyst == "bob" and now.table == before.table)
+        assert (
+            accountant.cost("bob", asked, NAMES).row != accountant.cost("alice", asked, NAMES).row
+        )
 
     def test_asking_the_price_changes_nothing(self, accountant: Accountant) -> None:
         buy(accountant, "alice", v=THIRD)
