@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from dpnb.formats import ends_text, figure, whole
+from dpnb.estimation.estimates import Intervals
 from dpnb.results import with_lists
 from dpnb.sql.functions import Function
 
@@ -82,18 +82,14 @@ class Test:
 
 
 @dataclass(frozen=True, slots=True)
-class Inferred:
-    """One aggregate over all declared groups.
+class Inferred(Intervals):
+    """One aggregate over all declared groups, from past answers.
+
+    An estimate is None where past answers do not determine it, or an AVG has too few rows to tell.
+    Ends are infinite where past answers say nothing.
 
     Attributes
     ----------
-    alias : str
-    function : Function
-    column : str or None
-    estimate : tuple of float or None
-        None where past answers do not determine it, or an AVG has too few rows to tell.
-    low, high : tuple of float
-        Infinite where past answers say nothing.
     places : tuple of tuples of int
         The linear parts of each group's value in the joint distribution: (count,), (sum,) or
         (centred sum, count); () if there are none.
@@ -102,12 +98,6 @@ class Inferred:
         ``reach`` is the largest distance from it, for AVG.
     """
 
-    alias: str
-    function: Function
-    column: str | None
-    estimate: tuple[float | None, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
     places: tuple[tuple[int, ...], ...]
     middle: float = 0.0
     reach: float = 0.0
@@ -130,25 +120,13 @@ class Inferred:
         values["function"] = Function(values["function"])
         return cls(**values)
 
-    def margin_of_error(self, group: int) -> float:
-        """Return the margin of error of a group: half the width of its confidence interval."""
-        return (self.high[group] - self.low[group]) / 2
-
     def text(self, group: int) -> str:
         """Return the estimate as shown."""
-        number = self.estimate[group]
-        if number is None:
-            return "not determined" if not self.places[group] else "too few rows to tell"
-        return figure(max(number, 0.0) if self.function.is_count else number, self._grain(group))
-
-    def _grain(self, group: int) -> float:
-        half = self.margin_of_error(group)
-        return whole(half) if self.function.is_count else half
+        undetermined = self.estimate[group] is None and not self.places[group]
+        return "not determined" if undetermined else Intervals.text(self, group)
 
     def interval_text(self, group: int) -> str:
         """Return the confidence interval as shown."""
         if math.isinf(self.margin_of_error(group)):
             return "not determined"
-        half = self._grain(group)
-        counts = self.function.is_count
-        return ends_text(self.low[group], self.high[group], half, counts=counts)
+        return Intervals.interval_text(self, group)

@@ -15,8 +15,7 @@ from dpnb.formats import figure
 from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
-    from dpnb.answers.inferred import Inferred
-    from dpnb.estimation.estimates import Estimates
+    from dpnb.estimation.estimates import Intervals
 
 SHORT = 18
 """Longest text of a cell that stays on one line, in characters."""
@@ -33,14 +32,12 @@ def info_table_body(info: InfoTable, conditional: bool = False, above: str = "")
     return f"{stamped}{above}{info_table_element(info)}{elements.notes(*info.notes)}"
 
 
-def aggregate_head(
-    found: Estimates | Inferred, index: int, sure: str, axis: Scale, *, alone: bool
-) -> str:
+def aggregate_head(found: Intervals, index: int, sure: str, axis: Scale, *, alone: bool) -> str:
     """Return the heads of one aggregate's columns: value, interval, and the scale of the drawing.
 
     Parameters
     ----------
-    found : Estimates or Inferred
+    found : Intervals
     index : int
         Index of the aggregate.
     sure : str
@@ -62,7 +59,7 @@ def aggregate_head(
 
 
 def aggregate_cells(
-    found: Estimates | Inferred, index: int, row: int, axis: Scale, *, drawn: str, alone: bool
+    found: Intervals, index: int, row: int, axis: Scale, *, drawn: str, alone: bool
 ) -> str:
     """Return one group's cells of one aggregate: value, interval, and drawing (``drawn``)."""
     few = found.estimate[row] is None

@@ -6,8 +6,7 @@ import math
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from dpnb.answers.inferred import Inferred
-    from dpnb.estimation.estimates import Estimates
+    from dpnb.estimation.estimates import Intervals
 
 GREY = "#767676"
 """Readable on white (4.5:1) and on JupyterLab's dark background (4.1:1)."""
@@ -16,7 +15,7 @@ Scale: TypeAlias = tuple[float, float, float]
 """Start, end and step."""
 
 
-def scale(found: Estimates | Inferred, rows: tuple[int, ...], *, bounds: bool = False) -> Scale:
+def scale(found: Intervals, rows: tuple[int, ...], *, bounds: bool = False) -> Scale:
     """Return a scale in round numbers; for counts and sums it includes 0.
 
     Infinite ends are ignored. With ``bounds`` the scale also covers intervals without an estimate.
@@ -39,7 +38,7 @@ def round_scale(low: float, high: float, steps: int) -> Scale:
     return start, end if end > start else start + step, step
 
 
-def interval_marks(found: Estimates | Inferred, row: int, axis: Scale) -> str:
+def interval_marks(found: Intervals, row: int, axis: Scale) -> str:
     """Return an interval with its estimate as a dot, in inline styles; '' without an estimate."""
     value = found.estimate[row]
     if value is None:

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from dpnb.answers.answer import Answer
     from dpnb.answers.inference import Inference
-    from dpnb.answers.inferred import Inferred
-    from dpnb.estimation.estimates import Estimates
+    from dpnb.estimation.estimates import Intervals
 
 
 MAX_ROWS = 40
@@ -37,7 +36,7 @@ def stamps(stamp: Stamp, conditional: bool) -> list[str]:
 
 
 def group_cells(
-    result: Answer | Inference, found: Sequence[Estimates] | Sequence[Inferred], sure: str
+    result: Answer | Inference, found: Sequence[Intervals], sure: str
 ) -> tuple[list[str], list[list[str]]]:
     """Return the header and the shown lines of values by group as texts, with their intervals."""
     header = list(result.keys)

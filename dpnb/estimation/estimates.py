@@ -28,8 +28,8 @@ from dpnb.sql.values import Column
 
 
 @dataclass(frozen=True, slots=True)
-class Estimates:
-    """One aggregate, or one formula over aggregates, over all declared groups.
+class Intervals:
+    """The values and confidence intervals of one result over all declared groups, as they are shown.
 
     Attributes
     ----------
@@ -37,6 +37,50 @@ class Estimates:
     function : Function
     column : str or None
         The aggregated column; None for other expressions.
+    estimate : tuple of float or None
+        One value for each group; None if there are too few rows to tell, or it is not determined.
+    low, high : tuple of float
+        The confidence interval of each group; infinite ends are possible.
+    """
+
+    alias: str
+    function: Function
+    column: str | None
+    estimate: tuple[float | None, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def margin_of_error(self, group: int) -> float:
+        """Return half the width of a group's confidence interval."""
+        return (self.high[group] - self.low[group]) / 2
+
+    def text(self, group: int) -> str:
+        """Return the estimate as displayed."""
+        point = self.estimate[group]
+        if point is None:
+            return "too few rows to tell"
+        return figure(max(point, 0.0) if self.function.is_count else point, self._grain(group))
+
+    def interval_text(self, group: int) -> str:
+        """Return the confidence interval as displayed."""
+        counts, half = self.function.is_count, self._grain(group)
+        return ends_text(self.low[group], self.high[group], half, counts=counts)
+
+    def _grain(self, group: int) -> float:
+        """Return the resolution to show: whole numbers for values that can only be whole."""
+        half = self.margin_of_error(group)
+        return whole(half) if self.function.is_count else half
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates(Intervals):
+    """One aggregate, or one formula over aggregates, with the released vectors behind it.
+
+    Only formulas have infinite ends. An estimate is None if an AVG has too few rows to tell, or a
+    formula depends on such an AVG or its confidence interval is all reals.
+
+    Attributes
+    ----------
     total, count : tuple of float, or None
         The released vectors in units of the measure: for SUM the sums, for COUNT the counts, for
         AVG the centred sums and the counts, for CELLS the counts of all bins of each group.
@@ -48,31 +92,20 @@ class Estimates:
         Number of versions of these numbers released so far, including this one.
     alpha : float
         Failure probability at this look, for all groups (or for each on its own).
-    estimate : tuple of float or None
-        One value for each group; None if an AVG has too few rows to tell, or a formula depends on
-        such an AVG or its confidence interval is all reals.
-    low, high : tuple of float
-        The confidence interval of each group; only formulas have infinite ends.
     formula : Formula or None
     leaves : tuple of Estimates
         The aggregates of the formula, with the confidence intervals that its own are computed from.
         For a quantile: the counts of all bins of each group, without confidence intervals.
     """
 
-    alias: str
-    function: Function
-    column: str | None
-    total: tuple[float, ...] | None
-    total_distribution: NoiseDistribution | None
-    count: tuple[float, ...] | None
-    count_distribution: NoiseDistribution | None
-    middle: float
-    reach: float
     look: int
     alpha: float
-    estimate: tuple[float | None, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
+    total: tuple[float, ...] | None = None
+    total_distribution: NoiseDistribution | None = None
+    count: tuple[float, ...] | None = None
+    count_distribution: NoiseDistribution | None = None
+    middle: float = 0.0
+    reach: float = 0.0
     formula: Formula | None = None
     leaves: tuple[Estimates, ...] = ()
 
@@ -87,32 +120,20 @@ class Estimates:
     ) -> Estimates:
         """Build estimates from values that combine several releases with different noise."""
         value = aggregate.value
-        return cls(
-            aggregate.alias, aggregate.function, value.name if isinstance(value, Column) else None,
-            None, None, None, None, 0.0, 0.0, look, alpha, tuple(values),
-            tuple(low for low, _ in ends), tuple(high for _, high in ends),
-        )  # fmt: skip
+        column = value.name if isinstance(value, Column) else None
+        own = aggregate.alias, aggregate.function, column
+        return cls(*own, tuple(values), *_low_and_high(ends), look, alpha)
 
     @property
     def plain(self) -> bool:
         """Whether there are no released vectors: for formulas and combined answers."""
         return self.total is None and self.count is None
 
-    def text(self, group: int) -> str:
-        """Return the estimate as displayed."""
-        point = self.estimate[group]
-        if point is None:
-            return "too few rows to tell"
-        number = max(point, 0.0) if self.function.is_count else point
-        return figure(number, self._grain(group))
-
     def _grain(self, group: int) -> float:
-        """Return the resolution to show: whole numbers for values that can only be whole."""
+        """Return the resolution to show: also whole for a quantile of whole numbers."""
         half = self.margin_of_error(group)
-        if self.function.is_count:
-            return whole(half)
         if not isinstance(self.formula, Quantile):
-            return half
+            return whole(half) if self.function.is_count else half
         ends = self.estimate[group], self.low[group], self.high[group]
         return whole(half) if all(end is None or end.is_integer() for end in ends) else half
 
@@ -145,15 +166,11 @@ class Estimates:
         values["leaves"] = tuple(cls.from_dict(leaf) for leaf in values["leaves"])
         return cls(**values)
 
-    def margin_of_error(self, group: int) -> float:
-        """Return half the width of a group's confidence interval."""
-        return (self.high[group] - self.low[group]) / 2
 
-    def interval_text(self, group: int) -> str:
-        """Return the confidence interval as displayed."""
-        half = self._grain(group)
-        counts = self.function.is_count
-        return ends_text(self.low[group], self.high[group], half, counts=counts)
+def _low_and_high(
+    ends: Sequence[tuple[float, float]],
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    return tuple(low for low, _ in ends), tuple(high for _, high in ends)
 
 
 def estimate(
@@ -195,12 +212,20 @@ def estimate(
         ends = [(max(low, 0.0), high if high > 0 else half) for low, high in ends]
         values = list(count)
     return Estimates(
-        alias, function, column,
-        None if total is None else tuple(total), total_distribution,
-        None if count is None else tuple(count), count_distribution,
-        middle, reach, look, alpha, tuple(values),
-        tuple(low for low, _ in ends), tuple(high for _, high in ends),
-    )  # fmt: skip
+        alias,
+        function,
+        column,
+        tuple(values),
+        *_low_and_high(ends),
+        look,
+        alpha,
+        None if total is None else tuple(total),
+        total_distribution,
+        None if count is None else tuple(count),
+        count_distribution,
+        middle,
+        reach,
+    )
 
 
 def counted(
@@ -212,22 +237,8 @@ def counted(
     alpha: float,
 ) -> Estimates:
     """Build the leaf of a quantile from the released counts of a column's bins; it is not shown."""
-    return Estimates(
-        alias,
-        Function.CELLS,
-        column,
-        None,
-        None,
-        tuple(count),
-        distribution,
-        0.0,
-        0.0,
-        look,
-        alpha,
-        (),
-        (),
-        (),
-    )
+    own = alias, Function.CELLS, column, (), (), ()
+    return Estimates(*own, look, alpha, count=tuple(count), count_distribution=distribution)
 
 
 def derived(
@@ -264,11 +275,9 @@ def derived(
         numbers = [point for point in points if point is not None]
         defined = ends[-1] != REALS and len(numbers) == len(points)
         values.append(value(plain, numbers) if defined else None)
-    return Estimates(
-        alias, Function.FORMULA, None, None, None, None, None, 0.0, 0.0,
-        max(leaf.look for leaf in leaves), max(leaf.alpha for leaf in leaves), tuple(values),
-        tuple(low for low, _ in ends), tuple(high for _, high in ends), formula, tuple(leaves),
-    )  # fmt: skip
+    own = alias, Function.FORMULA, None, tuple(values), *_low_and_high(ends)
+    look, alpha = max(leaf.look for leaf in leaves), max(leaf.alpha for leaf in leaves)
+    return Estimates(*own, look, alpha, formula=formula, leaves=tuple(leaves))
 
 
 def _columns(

@@ -33,7 +33,7 @@ from dpnb.display.text import (
     strong,
 )
 from dpnb.errors import printable
-from dpnb.estimation.estimates import Estimates
+from dpnb.estimation.estimates import Intervals
 from dpnb.formats import loss_text, percent, share_text
 from dpnb.privacy.loss import amount_text
 from dpnb.results import InfoTable
@@ -106,15 +106,12 @@ def stamps_of(made: Decision) -> list[str]:
     return [*study, *stamps(made.stamp, made.conditional)]
 
 
-def readings_of(made: Decision) -> list[Estimates]:
-    """Return the noisy values and their confidence intervals as estimates, for result tables."""
+def readings_of(made: Decision) -> list[Intervals]:
+    """Return the noisy values and their confidence intervals, for result tables."""
     return [
-        Estimates(
-            name, Function.SUM, None, None, None, None, None, 0.0, 0.0, 1, 1 - made.confidence,
-            reading.values, reading.low, reading.high,
-        )
+        Intervals(name, Function.SUM, None, reading.values, reading.low, reading.high)
         for name, reading in zip(made.reading_names(shown=True), made.readings, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def decision_cells(made: Decision) -> tuple[list[str], list[list[str]]]:
@@ -309,7 +306,7 @@ def _groups(made: Decision) -> str:
     )
 
 
-def _row(made: Decision, group: int, readings: Sequence[Estimates], axis: Any) -> str:
+def _row(made: Decision, group: int, readings: Sequence[Intervals], axis: Any) -> str:
     verdict, left = made.verdicts[group], '<td style="text-align:left">'
     cells = "".join(elements.row_head(str(key)) for key in made.groups[group] or ("all rows",))
     cells += f"{left}{selected_text(made, group)}</td>"
