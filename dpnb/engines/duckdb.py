@@ -308,10 +308,12 @@ class DuckDBEngine(StatementEngine):
             cursor.execute("BEGIN")
             cursor.execute(f"CREATE TABLE kept AS {statement}")
             cursor.execute(f"DROP {'VIEW' if self._in_place else 'TABLE'} rows")
-            clamped = (
-                f", {self._sql.column(name)} AS {raw}" for name, raw in self._sql.raw.items()
-            )
-            cursor.execute(f"CREATE VIEW rows AS SELECT rowid, *{''.join(clamped)} FROM kept")
+            if self._sql.raw:
+                codes = ((self._sql.column(name), raw) for name, raw in self._sql.raw.items())
+                clamped = ", ".join(f"{code} AS {raw}" for code, raw in codes)
+                cursor.execute(f"CREATE VIEW rows AS SELECT rowid, *, {clamped} FROM kept")
+            else:
+                cursor.execute("ALTER TABLE kept RENAME TO rows")
             cursor.execute("COMMIT")
 
         self._lent(replace)
