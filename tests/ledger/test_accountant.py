@@ -240,9 +240,10 @@ class TestCost:
         for analyst, level in (("bob", THIRD / 4), ("alice", THIRD / 3), ("alice", THIRD)):
             before = accountant.cost("alice", asked, NAMES)
             buy(accountant, analyst, v=level)
+            own = accountant.cost(analyst, {"v": LevelTarget(level)}, {"v": NAMES["v"]})
+            assert (own.table, own.row) == (NONE, NONE)
             now = accountant.cost("alice", asked, NAMES)
             assert now == accountant.cost("alice", asked, NAMES, accountant.synopses.sketch())
-            assert now == accountant.cost("alice", dict(asked), NAMES)
             assert (now == before) == (analyst == "bob" and now.table == before.table)
         assert (
             accountant.cost("bob", asked, NAMES).row != accountant.cost("alice", asked, NAMES).row
