@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from dpnb.estimation.estimates import Intervals
-from dpnb.results import with_lists
-from dpnb.sql.functions import Function
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,22 +100,11 @@ class Inferred(Intervals):
     middle: float = 0.0
     reach: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the aggregate as plain data (JSON); infinite ends are None."""
-        data = {field.name: with_lists(getattr(self, field.name)) for field in fields(self)}
-        for name in ("low", "high"):
-            data[name] = [end if math.isfinite(end) else None for end in data[name]]
-        return data
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Inferred:
         """Build an aggregate from :meth:`to_dict`."""
-        values = dict(data)
-        for name, end in (("low", -math.inf), ("high", math.inf)):
-            values[name] = tuple(end if bound is None else bound for bound in values[name])
-        values["estimate"] = tuple(values["estimate"])
+        values = cls.read_fields(data)
         values["places"] = tuple(map(tuple, values["places"]))
-        values["function"] = Function(values["function"])
         return cls(**values)
 
     def text(self, group: int) -> str:

@@ -11,6 +11,7 @@ from dpnb.estimation.formula import REALS, interval, value
 from dpnb.estimation.intervals import Told, around, mean_around_zero, shifted
 from dpnb.formats import ends_text, figure, whole
 from dpnb.privacy.calibrate import NoiseDistribution
+from dpnb.results import with_lists
 from dpnb.sql.formulas import (
     Formula,
     Leaf,
@@ -65,6 +66,23 @@ class Intervals:
         """Return the confidence interval as displayed."""
         counts, half = self.function.is_count, self._grain(group)
         return ends_text(self.low[group], self.high[group], half, counts=counts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain data (JSON); infinite ends are None."""
+        data = {field.name: with_lists(getattr(self, field.name)) for field in fields(self)}
+        for name in ("low", "high"):
+            data[name] = [end if math.isfinite(end) else None for end in data[name]]
+        return data
+
+    @staticmethod
+    def read_fields(data: Mapping[str, Any]) -> dict[str, Any]:
+        """Return plain data with the fields of this class as they were."""
+        values = dict(data)
+        for name, end in (("low", -math.inf), ("high", math.inf)):
+            values[name] = tuple(end if bound is None else bound for bound in values[name])
+        values["estimate"] = tuple(values["estimate"])
+        values["function"] = Function(values["function"])
+        return values
 
     def _grain(self, group: int) -> float:
         """Return the resolution to show: whole numbers for values that can only be whole."""
@@ -139,11 +157,9 @@ class Estimates(Intervals):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimates as plain data (JSON); infinite ends are None."""
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        data = Intervals.to_dict(self)
         for name in ("total_distribution", "count_distribution"):
             data[name] = None if data[name] is None else data[name].to_dict()
-        for name in ("low", "high"):
-            data[name] = [end if math.isfinite(end) else None for end in data[name]]
         data["formula"] = None if self.formula is None else plain_formula(self.formula)
         data["leaves"] = [leaf.to_dict() for leaf in self.leaves]
         return data
@@ -151,18 +167,15 @@ class Estimates(Intervals):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Estimates:
         """Build estimates from :meth:`to_dict`."""
-        values = dict(data)
-        for name in ("total", "count", "estimate"):
+        values = cls.read_fields(data)
+        for name in ("total", "count"):
             values[name] = None if values[name] is None else tuple(values[name])
-        for name, end in (("low", -math.inf), ("high", math.inf)):
-            values[name] = tuple(end if at is None else at for at in values[name])
         for name in ("total_distribution", "count_distribution"):
             values[name] = (
                 None if values[name] is None else NoiseDistribution.from_dict(values[name])
             )
         formula = values["formula"]
         values["formula"] = None if formula is None else read_formula(formula)
-        values["function"] = Function(values["function"])
         values["leaves"] = tuple(cls.from_dict(leaf) for leaf in values["leaves"])
         return cls(**values)
 

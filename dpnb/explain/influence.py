@@ -40,7 +40,8 @@ def sensitivity(
 
     Parameters
     ----------
-    function : {'COUNT', 'SUM', 'AVG'}
+    function : Function
+        COUNT, SUM or AVG.
     weights : sequence of Fraction
         Of the groups of the question, none zero.
     low, high : Fraction
@@ -52,7 +53,9 @@ def sensitivity(
     norm = sum(map(abs, weights), Fraction(0))
     largest = max(abs(low), abs(high))
     if mode == "paper":
-        return 2 * norm * (1 if function.is_count else 4 * largest if function.is_mean else largest)
+        if function.is_count:
+            return 2 * norm
+        return (8 if function.is_mean else 2) * norm * largest
     if function.is_mean:
         return (high - low) * norm
     if function.is_count:
@@ -150,7 +153,8 @@ def influences(
 
     Parameters
     ----------
-    function : {'COUNT', 'SUM', 'AVG'}
+    function : Function
+        COUNT, SUM or AVG.
     weights : sequence of Fraction, length m
     cells : Cells
     count, total : sequences of int, length m

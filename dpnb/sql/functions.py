@@ -36,7 +36,7 @@ class Function(StrEnum):
 
     @property
     def is_total(self) -> bool:
-        """Whether it adds up over rows, so that it is 0 without rows."""
+        """Whether it is a count or a sum, and so 0 without rows."""
         match self:
             case (
                 Function.COUNT | Function.CELLS | Function.DISTINCT | Function.UNITS | Function.SUM

@@ -136,7 +136,7 @@ def align(aggregate: Aggregate, query: Query, view: Histogram) -> Alignment | No
             return None
         values = np.broadcast_to(_along(single, view, value.name), mask.shape).ravel().copy()
     alignment = Alignment(view, _count(query), group, values, 0.0)
-    return alignment if not aggregate.function.is_mean else _centred(alignment)
+    return _centred(alignment) if aggregate.function.is_mean else alignment
 
 
 def _centred(alignment: Alignment) -> Alignment | None:
