@@ -19,20 +19,20 @@ from dpnb.privacy.definition import ZCDP
 from dpnb.privacy.loss import PrivacyLoss, amount, amount_text, is_picked, rho_meant
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.threshold import Threshold
-from dpnb.releases.accuracy import read_confidence
-from dpnb.releases.options import AMOUNT, SHARE, TEXT, Option, or_null
+from dpnb.releases.kinds import AMOUNT, SHARE, Text
+from dpnb.releases.options import Option, read_values
 from dpnb.releases.runner import Runner
 from dpnb.schema.table import Table
 
 _CHUNK = 2**20
 OPTIONS = (
-    Option("table", or_null(TEXT), None, "text",
+    Option("table", Text("people"), None,
            "table of the column, if several tables have such a column", metavar="NAME"),
-    Option("rho", or_null(AMOUNT), None, "amount",
+    Option("rho", AMOUNT, None,
            "privacy cost in zCDP, or :name; a larger one finds rarer values"),
-    Option("epsilon", or_null(AMOUNT), None, "amount", "privacy cost as epsilon, or :name"),
-    Option("delta", or_null(AMOUNT), None, "text", "part of the budget's key_delta; a tenth by default"),
-    Option("confidence", SHARE, 0.95, "number", "from 0.5 to below 1; 0.95 by default"),
+    Option("epsilon", AMOUNT, None, "privacy cost as epsilon, or :name"),
+    Option("delta", AMOUNT, None, "part of the budget's key_delta; a tenth by default"),
+    Option("confidence", SHARE, 0.95, "from 0.5 to below 1; 0.95 by default"),
 )  # fmt: skip
 """The options of ``discover``."""
 
@@ -127,9 +127,9 @@ class DiscoveryRequest:
             )
         table = self._table()
         place = self._place(table)
-        raw_delta = self.options.get("delta")
+        values = read_values(OPTIONS, self.options)
         most = state.budget.key_delta
-        delta = most / 10 if raw_delta is None else amount(raw_delta, "delta")
+        delta = most / 10 if values["delta"] is None else values["delta"]
         if delta > most:
             raise RequestError(
                 f"delta is {amount_text(delta)}, but only {amount_text(most)} was set aside",
@@ -138,7 +138,7 @@ class DiscoveryRequest:
         groups = 1 if table.unit is None else table.unit.max_groups
         return DiscoveryPlan(
             table, place, self.store.version(table.name), Threshold(self._rho(), delta, groups),
-            read_confidence(self.options.get("confidence", 0.95)), is_picked(self.options),
+            values["confidence"], is_picked(self.options),
         )  # fmt: skip
 
     def _check_undeclared(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -15,6 +15,7 @@ from dpnb.answers.question import Question
 from dpnb.answers.recall import charge_of
 from dpnb.errors import RequestError
 from dpnb.explain.explanation import Explanation, Row
+from dpnb.explain.options import CANDIDATES, COST
 from dpnb.explain.plan import (
     Budgets,
     ExplanationPlan,
@@ -30,14 +31,11 @@ from dpnb.ledger.accountant import Charge
 from dpnb.ledger.store import Store
 from dpnb.privacy.definition import ZCDP
 from dpnb.privacy.loss import PrivacyLoss
+from dpnb.releases.options import read_values
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
 from dpnb.sql.canonical import plain, read
 from dpnb.sql.query import Aggregate
-
-_SPACE = ("attributes", "exclude", "length", "connective", "ranges", "predicates")
-_DESIGN = ("k", "confidence", "joint", "lower", "mode")
-_COST = ("rho", "epsilon", "error")
 
 
 def check_served(store: Store) -> None:
@@ -81,10 +79,10 @@ def plan_for(
     candidates = space(
         tables[question.table],
         question_columns,
-        **_given(options, _SPACE),
+        **read_values(CANDIDATES, options),
         groups=len(target.groups),
     )
-    design = read_design(candidates.size, **_given(options, _DESIGN))
+    design = read_design(candidates.size, **options)
     scale, _ = scale_of(question)
     planner = partial(
         plan_explanation,
@@ -95,7 +93,7 @@ def plan_for(
         delta=state.budget.noise_delta,
         conditional=question.conditional or charge.conditional,
     )
-    cost = _given(options, _COST)
+    cost: dict[str, Any] = {option.name: options.get(option.name) for option in COST}
     if any(value is not None for value in cost.values()):
         return planner(**cost)
     return _at_default(planner, analyst, store)
@@ -124,10 +122,6 @@ def _at_default(
         )
     picked = any(spending.conditional for spending in charges)
     return replace(plan, conditional=plan.conditional or picked, unsaid=True)
-
-
-def _given(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    return {name: options[name] for name in names if name in options}
 
 
 def _target(question: Question, charge: Charge, schema: Schema) -> Target:

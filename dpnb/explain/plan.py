@@ -12,16 +12,16 @@ from functools import cached_property
 from statistics import NormalDist
 from typing import Any
 
-from dpnb.codes import scalar, truth
-from dpnb.errors import RequestError, given
+from dpnb.errors import RequestError
 from dpnb.explain.influence import Lattice, Mode
+from dpnb.explain.options import COST, DESIGN
 from dpnb.explain.predicates import Space
 from dpnb.explain.ranks import Search, search
 from dpnb.explain.target import Target
 from dpnb.privacy.definition import ZCDP
-from dpnb.privacy.loss import amount, is_picked, rho_meant
+from dpnb.privacy.loss import is_picked, rho_meant
 from dpnb.privacy.one_off import gumbel_scale
-from dpnb.releases.accuracy import read_confidence
+from dpnb.releases.options import read_values
 
 _NORMAL = NormalDist()
 
@@ -96,44 +96,21 @@ class Design:
         return _NORMAL.inv_cdf((1 + self.row_confidence) / 2)
 
 
-def read_design(
-    size: int,
-    *,
-    k: object = 5,
-    confidence: object = 0.95,
-    joint: object = False,
-    lower: object = "0.1",
-    mode: object = "tight",
-) -> Design:
-    """Check the options of an explanation over ``size`` candidates.
+def read_design(size: int, **options: object) -> Design:
+    """Read the options that show an explanation of ``size`` candidates.
 
     Raises
     ------
     RequestError
     """
-    k, sure = scalar(k), read_confidence(confidence)
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_ROWS:
+    values = read_values(DESIGN, options)
+    confidence = values["confidence"]
+    if not LEAST_SURE <= confidence <= MOST_SURE:
         raise RequestError(
-            f"k must be a whole number from 1 to {MAX_ROWS}, got {given(k)}", "Give k=5."
-        )
-    if not LEAST_SURE <= sure <= MOST_SURE:
-        raise RequestError(
-            f"confidence is {sure:g}, too close to 0 or 1",
+            f"confidence is {confidence:g}, too close to 0 or 1",
             f"Give a number from {LEAST_SURE} to {MOST_SURE}.",
         )
-    if not isinstance(mode, str) or mode not in ("tight", "paper"):
-        raise RequestError(
-            f"mode must be 'tight' or 'paper', got {given(mode)}", "Write mode='tight'."
-        )
-    share = amount(lower, "lower")
-    if not Fraction(1, 1000) <= share <= Fraction(999, 1000):
-        raise RequestError(
-            f"lower must be between 0.001 and 0.999, got {float(share):g}",
-            "Give a share such as 0.1.",
-        )
-    return Design(
-        min(k, size), sure, truth(joint, "joint"), share, "paper" if mode == "paper" else "tight"
-    )
+    return Design(**{**values, "k": min(values["k"], size)})
 
 
 @dataclass(frozen=True)
@@ -261,9 +238,9 @@ def plan_explanation(
     space: Space,
     design: Design,
     *,
-    rho: object = None,
-    epsilon: object = None,
-    error: object = None,
+    rho: Any = None,
+    epsilon: Any = None,
+    error: Any = None,
     scale: float | None = None,
     delta: Fraction | None = None,
     conditional: bool = False,
@@ -293,6 +270,9 @@ def plan_explanation(
     RequestError
     """
     lattice = target.lattice(design.mode)
+    raw = {"rho": rho, "epsilon": epsilon, "error": error}
+    conditional = conditional or is_picked(raw)
+    rho, epsilon, error = read_values(COST, raw).values()
     if sum(value is not None for value in (rho, epsilon, error)) != 1:
         raise RequestError(
             "an explanation needs exactly one of rho, epsilon and error", "Give rho=0.05."
@@ -302,11 +282,10 @@ def plan_explanation(
     elif isinstance(rho, Mapping):
         budgets = _by_name(rho)
     else:
-        total = amount(rho, "rho") if epsilon is None else rho_meant(epsilon, delta, ZCDP)
+        total = rho if epsilon is None else rho_meant(epsilon, delta, ZCDP)
         budgets = Budgets(*(share * total for share in SHARES.values()))
     if not all(LEAST_RHO <= part <= MOST_RHO for part in _parts(budgets)):
         raise RequestError("rho is out of range", "Give a rho from 1e-8 to 1e6.")
-    conditional = conditional or is_picked(rho, epsilon, error)
     return ExplanationPlan(target, space, design, budgets, lattice, conditional)
 
 
@@ -314,20 +293,20 @@ def _parts(budgets: Budgets) -> tuple[Fraction, Fraction, Fraction]:
     return budgets.topk, budgets.influence, budgets.rank
 
 
-def _by_name(rho: Mapping[Any, object]) -> Budgets:
+def _by_name(rho: Mapping[str, Fraction]) -> Budgets:
     if set(rho) != set(SHARES):
         raise RequestError(
             f"rho must name exactly {', '.join(SHARES)}",
             "Name each of them once, or give one number.",
         )
-    return Budgets(*(amount(rho[name], f"rho of {name}") for name in SHARES))
+    return Budgets(*(rho[name] for name in SHARES))
 
 
 def _for_error(
-    error: object, lattice: Lattice, target: Target, design: Design, scale: float | None
+    error: Fraction, lattice: Lattice, target: Target, design: Design, scale: float | None
 ) -> Budgets:
     """Invert the margin of error: rho = k (z Delta / error)^2 / 2 for the influences."""
-    margin = amount(error, "error") * (1 if scale is None else Fraction(scale))
+    margin = error * (1 if scale is None else Fraction(scale))
     z = design.quantile
     # exact ratios: powers of bounds such as 1e150 would overflow a float
     ratio = Fraction(z) * lattice.sensitivity * lattice.unit * target.step / margin

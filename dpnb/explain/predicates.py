@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from dpnb.codes import scalar, truth
 from dpnb.errors import RequestError, given, nearest
 from dpnb.explain.listed import read_listed
 from dpnb.explain.unbinned import remedy, unbinned_sentence
@@ -191,28 +190,16 @@ def space(
                 "Leave out attributes, exclude, ranges, length and connective.",
             )
         return Space((), listed=read_listed(predicates, table))
-    number = scalar(length)
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MAX_LENGTH:
-        raise RequestError(
-            f"length must be a whole number from 1 to {MAX_LENGTH}, got {given(length)}",
-            "Give length=2.",
-        )
-    length = number
-    if not isinstance(connective, str) or connective not in ("and", "or"):
-        raise RequestError(
-            f"connective must be 'and' or 'or', got {given(connective)}", "Write connective='or'."
-        )
-    truth(ranges, "ranges")
     if length == 1:
         connective = "and"  # nothing is joined, so equal meanings get equal definitions
     schema = table.schema
     reserved = _aliased(schema, taken)
-    dropped = {_column(name, schema) for name in _names(exclude, "exclude")}
+    dropped = {_column(name, schema) for name in exclude}
     bare: list[str] = []
     if attributes is None:
         chosen, bare = _defaults(schema, reserved, dropped)
     else:
-        chosen = [_column(name, schema) for name in _names(attributes, "attributes")]
+        chosen = [_column(name, schema) for name in attributes]
         _check_chosen(chosen, schema, reserved)
         # attributes are numbered in the schema's order, in whatever order they were named
         chosen = [name for name in schema if name in chosen and name not in dropped]
@@ -229,12 +216,6 @@ def space(
     )
     _check_size(candidates, groups)
     return candidates
-
-
-def _names(names: object, option: str) -> list[str]:
-    if isinstance(names, str) or not isinstance(names, Sequence):
-        raise RequestError(f"{option} must be a list of columns", f"Write {option}=['a', 'b'].")
-    return [str(name) for name in names]
 
 
 def _column(name: str, schema: Schema) -> str:

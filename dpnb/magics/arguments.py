@@ -7,9 +7,12 @@ from typing import Any, TypeAlias
 
 from IPython.core.magic_arguments import argument
 
+from dpnb.decide.options import Thresholds
 from dpnb.errors import RequestError, given, nearest
-from dpnb.magics.lines import listed, read_amount, read_number, read_whole
-from dpnb.releases.options import Option, Options, Written
+from dpnb.explain.options import Conditions
+from dpnb.magics.lines import listed, read_amount
+from dpnb.releases.kinds import Amount, Kind, Named, Number, Percent, Range, Texts, Whole
+from dpnb.releases.options import Option, Options
 
 Names: TypeAlias = Mapping[str, Any]
 """The variables of a notebook."""
@@ -22,11 +25,11 @@ def arguments(options: Options) -> list[Callable[..., Any]]:
 
 def _argument(option: Option) -> Callable[..., Any]:
     how: dict[str, Any] = {"dest": option.name, "help": option.help.replace("%", "%%")}
-    if option.written == "alone":
+    if option.alone:
         how["action"] = "store_true"
     elif option.metavar:
         how["metavar"] = option.metavar
-    if option.written == "pair":
+    if isinstance(option.kind, Range):
         how["nargs"] = 2
     decorator: Callable[..., Any] = argument(option.spelled, **how)
     return decorator
@@ -45,16 +48,53 @@ def read(options: Options, line: Any, names: Names) -> dict[str, Any]:
 
 def _value(option: Option, line: Any, names: Names) -> Any:
     text = getattr(line, option.name)
-    if option.written == "alone":
-        return option.means if text else option.default
-    return option.default if text is None else _READERS[option.written](text, option.spelled, names)
+    if option.alone:
+        return (True if option.means is None else option.means) if text else option.default
+    return option.default if text is None else _meant(option.kind, text, option.spelled, names)
 
 
-def by_alias(text: str, option: str, names: Names) -> float | dict[str, float]:
+def _meant(kind: Kind, text: Any, option: str, names: Names) -> Any:
+    """Return the value that a cell's text stands for, for its kind to read."""
+    match kind:
+        case Percent():
+            return _percent(text)
+        case Amount():
+            return read_amount(text, option, names)
+        case Whole():
+            number = _number(text)
+            whole = isinstance(number, float) and number.is_integer()
+            return int(number) if whole else number
+        case Number():
+            return _number(text)
+        case Range():
+            return [_number(end) for end in text]
+        case Named(kind=Amount()):
+            return _parts(text, option, names)
+        case Named():
+            return by_alias(text, option)
+        case Conditions():
+            return _list(text, option, names)
+        case Texts():
+            return listed(text)
+        case Thresholds():
+            return _mapping(text, option, names)
+        case _:
+            return text
+
+
+def _number(text: str) -> float | str:
+    """Return the number in a text; what is none stays a text, which no kind of numbers takes."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def by_alias(text: str, option: str) -> float | str | dict[str, float | str]:
     """Return 50 for '50', and a number for each aggregate for 'n=100,mean=2'."""
     if "=" not in text:
-        return read_number(text, option)
-    numbers = [(alias, read_number(number, option)) for alias, number in _named(text)]
+        return _number(text)
+    numbers = [(alias, _number(number)) for alias, number in _named(text)]
     if len(dict(numbers)) < len(numbers):
         raise RequestError(
             f"{option} names an aggregate twice", f"Write {option} n=100,mean=2, each once."
@@ -68,11 +108,12 @@ def _named(text: str) -> list[tuple[str, str]]:
     return [(name.strip(), written.strip()) for name, _, written in pairs]
 
 
-def _percent(text: str, option: str, names: Names) -> float:
+def _percent(text: str) -> float | str:
     """Return 0.02 for '2%' and for '0.02'."""
-    if text.strip().endswith("%"):
-        return read_number(text.strip()[:-1], option) / 100
-    return read_number(text, option)
+    number = _number(text.strip().removesuffix("%"))
+    return (
+        number / 100 if text.strip().endswith("%") and isinstance(number, float) else _number(text)
+    )
 
 
 def _parts(text: str, option: str, names: Names) -> Any:
@@ -109,19 +150,3 @@ def _list(name: str, option: str, names: Names) -> Any:
             'Name a variable with a list of conditions, such as ["age > 30"].',
         )
     return names[name]
-
-
-_READERS: dict[Written, Callable[[Any, str, Names], Any]] = {
-    "text": lambda text, option, names: text,
-    "number": lambda text, option, names: read_number(text, option),
-    "whole": lambda text, option, names: read_whole(text, option),
-    "amount": read_amount,
-    "names": lambda text, option, names: listed(text),
-    "by alias": by_alias,
-    "percent": _percent,
-    "parts": _parts,
-    "pair": lambda texts, option, names: [read_number(text, option) for text in texts],
-    "any or whole": lambda text, option, names: int(text) if text.isdecimal() else text,
-    "mapping": _mapping,
-    "list": _list,
-}

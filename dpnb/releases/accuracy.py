@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
-from dpnb.codes import scalar, truth
-from dpnb.errors import RequestError, given
+from dpnb.errors import RequestError
 from dpnb.privacy.definition import PrivacyDefinition
-from dpnb.privacy.loss import amount, is_picked, refuse_rho, rho_meant
-from dpnb.releases.options import AMOUNT, SHARE, TRUTH, Option, by_name, or_null, whole
+from dpnb.privacy.loss import is_picked, refuse_rho, rho_meant
+from dpnb.releases.kinds import AMOUNT, POSITIVE, SHARE, Choice, Named, Part, Truth, Whole
+from dpnb.releases.options import Option, read_values
 from dpnb.sql.query import Aggregate, Query
 
 Intervals: TypeAlias = Literal["simultaneous", "each"]
@@ -20,31 +20,29 @@ ANY_LOOK = 6 / math.pi**2
 """Look 1's share of the failure probability; look i gets ANY_LOOK / i^2, and all add up to 1."""
 
 EACH = Option(
-    "intervals", {"enum": ["simultaneous", "each"]}, "simultaneous", "alone",
+    "intervals", Choice(("simultaneous", "each")), "simultaneous",
     "confidence for each interval on its own, not for all at once", flag="each", means="each",
 )  # fmt: skip
-HISTORY = Option(
-    "history", TRUTH, True, "alone", "ignore past answers", flag="no-history", means=False
-)
+HISTORY = Option("history", Truth(), True, "ignore past answers", flag="no-history", means=False)
 CONFIDENCE = Option(
-    "confidence", SHARE, 0.95, "number",
+    "confidence", SHARE, 0.95,
     "of the confidence intervals, between 0 and 1; 0.95 by default",
 )  # fmt: skip
 OPTIONS = (
-    Option("rho", or_null(AMOUNT), None, "amount",
+    Option("rho", AMOUNT, None,
            "privacy cost in zCDP, such as 0.02; :name takes the value of a variable"),
-    Option("epsilon", or_null(AMOUNT), None, "amount", "privacy cost as an epsilon instead, or :name"),
-    Option("error", or_null({"anyOf": [AMOUNT, by_name(AMOUNT)]}), None, "by alias",
+    Option("epsilon", AMOUNT, None, "privacy cost as an epsilon instead, or :name"),
+    Option("error", Named(POSITIVE), None,
            "margin of error instead: 50, or n=50,mean=0.1"),
-    Option("rows", or_null(whole(1)), None, "number",
+    Option("rows", Whole(1, 10**12, 100), None,
            "with --error: size of the groups for which the error of an AVG holds"),
     CONFIDENCE,
     EACH,
-    Option("looks", {"enum": [1, "any"]}, 1, "alone",
+    Option("looks", Choice((1, "any")), 1,
            "intervals that hold at every look, if you chose the accuracies beforehand",
            flag="any-look", means="any"),
     replace(HISTORY, help="with --error: ignore past answers"),
-    Option("split", or_null(AMOUNT), None),
+    Option("split", Part(), None),
 )  # fmt: skip
 """The options of a query."""
 
@@ -120,84 +118,37 @@ class Accuracy:
         return cls(**{**data, **amounts})
 
 
-def _real(value: object, name: str, hint: str) -> float:
-    value = scalar(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
-        raise RequestError(f"{name} must be a number", hint)
-    if not -(10**30) < value < 10**30:
-        raise RequestError(f"{name} is out of range", hint)
-    return float(value)
-
-
 def read_accuracy(
-    query: Query,
-    privacy: PrivacyDefinition,
-    delta: Fraction | None,
-    *,
-    rho: object = None,
-    epsilon: object = None,
-    error: object = None,
-    rows: object = None,
-    confidence: object = 0.95,
-    looks: object = 1,
-    intervals: object = "simultaneous",
-    split: object = None,
-    history: object = True,
+    query: Query, privacy: PrivacyDefinition, delta: Fraction | None, **options: object
 ) -> Accuracy:
-    """Check the arguments of a request and return its accuracy. Uses public facts only.
+    """Read the options of a query and return its accuracy. Uses public facts only.
 
     Raises
     ------
     RequestError
-        Unless exactly one of rho, epsilon and error is given, or if an argument makes no sense.
+        Unless exactly one of rho, epsilon and error is given, or if an option makes no sense.
     """
-    amounts = {"rho": rho, "epsilon": epsilon, "error": error}
-    names = [name for name, value in amounts.items() if value is not None]
-    if not names:
+    costs = [name for name in ("rho", "epsilon", "error") if options.get(name) is not None]
+    if not costs:
         raise RequestError(
             "a request needs a privacy cost or a margin of error",
             f"Give {privacy.parameter}=0.05, or error=50.",
         )
-    if len(names) > 1:
+    if len(costs) > 1:
         raise RequestError(
-            f"{' and '.join(names)} cannot be given together", f"Give {names[0]} alone."
+            f"{' and '.join(costs)} cannot be given together", f"Give {costs[0]} alone."
         )
-    level: Fraction | None = None
-    if rho is not None:
+    values = read_values(OPTIONS, options)
+    level: Fraction | None = values["rho"]
+    if level is not None:
         refuse_rho(privacy)
-        level = amount(rho, "rho")
-    elif epsilon is not None:
+    elif values["epsilon"] is not None:
+        level = values["epsilon"]
         if privacy.counts_rho:
-            level = rho_meant(epsilon, delta, privacy)
-        else:
-            level = amount(epsilon, "epsilon")
-    sure = read_confidence(confidence)
-    if isinstance(looks, bool) or not isinstance(looks, (int, str)) or looks not in (1, "any"):
-        raise RequestError(
-            f"looks must be 1 or 'any', got {given(looks)}", "Write looks=1 or looks='any'."
-        )
-    if not isinstance(intervals, str) or intervals not in ("simultaneous", "each"):
-        raise RequestError(
-            f"intervals must be 'simultaneous' or 'each', got {given(intervals)}",
-            "Write intervals='simultaneous' or intervals='each'.",
-        )
-    share = None if split is None else amount(split, "split")
-    if share is not None and not Fraction(1, 1000) <= share <= Fraction(999, 1000):
-        raise RequestError(
-            f"split must be between 0.001 and 0.999, got {float(share):g}",
-            "Give the share of the sum, such as 0.5.",
-        )
-    averages = [a for a in query.measured if a.function.is_mean]
-    size = None
-    if rows is not None:
-        number = _real(rows, "rows", "Give a whole number of rows.")
-        if not (number >= 1 and number == int(number)):
-            raise RequestError(
-                f"rows must be a whole number of at least 1, got {number:g}", "Give rows=100."
-            )
-        size = int(number)
+            level = rho_meant(level, delta, privacy)
+    error, rows = values["error"], values["rows"]
     errors = None if error is None else _errors(error, query, privacy.parameter)
-    if errors is not None and averages and size is None:
+    if errors is not None and rows is None and any(a.function.is_mean for a in query.measured):
         raise RequestError(
             "the error of an AVG depends on the size of the group",
             "Add rows=100: the error then holds for groups of at least 100 rows.",
@@ -205,31 +156,17 @@ def read_accuracy(
     return Accuracy(
         level=level,
         error=errors,
-        rows=size,
-        confidence=sure,
-        looks=1 if looks == 1 else "any",
-        intervals="each" if intervals == "each" else "simultaneous",
-        split=share,
-        conditional=is_picked(rho, epsilon, error),
-        history=truth(history, "history"),
+        rows=rows,
+        confidence=values["confidence"],
+        looks=values["looks"],
+        intervals=values["intervals"],
+        split=values["split"],
+        conditional=is_picked(options),
+        history=values["history"],
     )
 
 
-def read_confidence(value: object) -> float:
-    """Return a confidence between 0 and 1.
-
-    Raises
-    ------
-    RequestError
-    """
-    hint = "Give a number such as 0.95."
-    sure = _real(value, "confidence", hint)
-    if not 0 < sure < 1:
-        raise RequestError(f"confidence must be between 0 and 1, got {sure:g}", hint)
-    return sure
-
-
-def _errors(error: object, query: Query, unit: str) -> dict[str, float]:
+def _errors(error: float | Mapping[str, float], query: Query, unit: str) -> dict[str, float]:
     """Return the requested error of each measured aggregate, including those inside formulas.
 
     ``unit`` is the privacy parameter of the session, rho or epsilon.
@@ -241,15 +178,13 @@ def _errors(error: object, query: Query, unit: str) -> dict[str, float]:
 
     aliases = [output.alias for output in query.outputs]
     output_errors = error if isinstance(error, Mapping) else dict.fromkeys(aliases, error)
-    if sorted(output_errors, key=str) != sorted(aliases):
+    if sorted(output_errors) != sorted(aliases):
         raise RequestError(
             "error must name each result exactly once",
             f"Give one number, or a dict for {', '.join(aliases)}.",
         )
     for output in query.outputs:
-        value = _real(output_errors[output.alias], "error", "Give a positive number.")
-        if not 0 < value < math.inf:
-            raise RequestError(f"error must be above 0, got {value:g}", "Give a positive number.")
+        value = output_errors[output.alias]
         if isinstance(output, Aggregate):
             target(output.alias, value)
             continue

@@ -8,40 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-Written: TypeAlias = Literal[
-    "text", "number", "whole", "amount", "names", "by alias", "percent", "parts", "pair", "any or whole",
-    "mapping", "list", "alone",
-]  # fmt: skip
-"""How a cell writes a value; 'alone': the flag has no value and stands for ``Option.means``."""
-
-TEXT: dict[str, Any] = {"type": "string"}
-NUMBER: dict[str, Any] = {"type": "number"}
-TRUTH: dict[str, Any] = {"type": "boolean"}
-WHOLE: dict[str, Any] = {"type": "integer"}
-LIST: dict[str, Any] = {"type": "array"}
-POSITIVE = {**NUMBER, "exclusiveMinimum": 0}
-SHARE = {**NUMBER, "exclusiveMinimum": 0, "exclusiveMaximum": 1}
-AMOUNT = {
-    "description": "A number, or a string with its decimal digits; both are exact.",
-    "oneOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "maxLength": 60}],
-}
-
-
-def or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a value that may be null."""
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
-def by_name(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object whose values have a given schema."""
-    return {"type": "object", "additionalProperties": schema}
-
-
-def whole(low: int, high: int | None = None) -> dict[str, Any]:
-    """Return the schema of whole numbers from ``low`` to ``high``."""
-    return {**WHOLE, "minimum": low} | ({} if high is None else {"maximum": high})
+from dpnb.releases.kinds import Kind, Truth, or_null
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +21,10 @@ class Option:
     ----------
     name : str
         Its name in Python and on the wire.
-    schema : mapping
-        JSON schema of its values.
+    kind : Kind
+        What values it takes; also None if that is the default.
     default : object
         The value if the option is not given.
-    written : str
-        How a cell writes a value.
     help : str
         The text of a cell's help; '' if cells do not offer the option.
     flag : str
@@ -65,25 +32,55 @@ class Option:
     metavar : str
         The help's name for a value; by default ``name``.
     means : object
-        The value that the flag stands for, if it takes none.
+        The value that the flag stands for, if it takes none; True where there is only one other.
     """
 
     name: str
-    schema: Mapping[str, Any]
+    kind: Kind
     default: Any
-    written: Written = "text"
     help: str = ""
     flag: str = ""
     metavar: str | tuple[str, str] = ""
-    means: Any = True
+    means: Any = None
 
     @property
     def spelled(self) -> str:
         """The option as a cell writes it."""
         return f"--{self.flag or self.name}"
 
+    @property
+    def alone(self) -> bool:
+        """Whether its flag takes no value in a cell."""
+        return self.means is not None or isinstance(self.kind, Truth)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Its values as JSON schema."""
+        return self.kind.schema if self.default is not None else or_null(self.kind.schema)
+
+    def read(self, value: object) -> Any:
+        """Return a value as its kind reads it.
+
+        Raises
+        ------
+        RequestError
+        """
+        unset = value is None and self.default is None
+        return None if unset else self.kind.read(value, self.name)
+
 
 Options: TypeAlias = Sequence[Option]
+
+
+def read_values(options: Options, values: Mapping[str, object]) -> dict[str, Any]:
+    """Return the value of each option, by name.
+
+    Raises
+    ------
+    RequestError
+        For a value of another kind.
+    """
+    return {option.name: option.read(values.get(option.name, option.default)) for option in options}
 
 
 def names(options: Options) -> tuple[str, ...]:
@@ -93,5 +90,5 @@ def names(options: Options) -> tuple[str, ...]:
 
 def schema_of(options: Options) -> dict[str, Any]:
     """Return the JSON schema of an object that may have these options, and nothing else."""
-    properties = {option.name: dict(option.schema) for option in options}
+    properties = {option.name: option.schema for option in options}
     return {"type": "object", "properties": properties, "additionalProperties": False}

@@ -7,15 +7,8 @@ from typing import Any
 
 from dpnb.answers.question import Reference
 from dpnb.private import STAMPS
-from dpnb.releases.options import (
-    LIST,
-    NUMBER,
-    TEXT,
-    TRUTH,
-    WHOLE,
-    or_null,
-    schema_of,
-)
+from dpnb.releases.kinds import LIST, NUMBER, TEXT, TRUTH, WHOLE, or_null
+from dpnb.releases.options import schema_of
 from dpnb.server.calls import MOST_STATEMENTS
 from dpnb.server.endpoints import ENDPOINTS, Endpoint
 from dpnb.server.limits import Limits

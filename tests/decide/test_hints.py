@@ -99,11 +99,11 @@ CASES = {
     "unknown alias": (of(u={"coun": 30}), r"Did you mean count\?", of(u={"count": 30})),
     "unknown name": (of(u={"n": 30}), "Declared: count", of(u={"count": 30})),
     "tiny u": (of(u=1e-25), "closer to the size of the values", of(u=10)),
-    "u no number": (of(u={"count": "x"}), "number above 0, such as 100", of(u={"count": 100})),
-    "u not positive": (of(u=-3), "Give a number above 0", of(u=3)),
-    "u of two, no number": (of(BOTH, u="x"), "above 0, such as 100", of(BOTH, u={"count": 100, "sum_x": 100})),
-    "no pair": (of(ranges=(1, 2, 3)), r"such as \(0, 500\)", of(ranges=(0, 500))),
-    "no width": (of(ranges="x"), "number above 0, such as 100", of(ranges=100)),
+    "u no number": (of(u={"count": "x"}), "a number such as 50", of(u={"count": 50})),
+    "u not positive": (of(u=-3), "a number such as 50", of(u=50)),
+    "u of two, no number": (of(BOTH, u="x"), "a number such as 50", of(BOTH, u={"count": 50, "sum_x": 50})),
+    "no pair": (of(ranges=(1, 2, 3)), r"ranges=\(100, 200\)", of(ranges=(100, 200))),
+    "no width": (of(ranges="x"), "a number such as 500", of(ranges=500)),
     "part of nothing": (
         Asked(select="k, SUM(x) AS s"), "Leave it out, and ask for it with query", Asked(select="k"),
     ),
@@ -151,15 +151,15 @@ CASES = {
     "mode": (of(mode="best"), "Use one of certified, margin, rr, hybrid; for study, on public", of(mode="rr")),
     "study": (of(mode="probe"), "Use mode='certified', or", of(mode="certified")),
     "public": (of(mode="probe"), "public=True", replace(of(mode="probe"), public=True)),
-    "protect": (of(protect="x"), "or 'fpr' to bound false positives", of(protect="fpr")),
+    "protect": (of(protect="x"), "or protect='fpr'", of(protect="fpr")),
     "protect in mode": (of(protect="fpr", mode="margin"), "Leave protect out", of(mode="margin")),
     "protect in rr": (of(protect="fpr", mode="rr"), "or use mode='certified'", of(protect="fpr")),
     "history": (of(history=0), "Write history=True or history=False", of(history=False)),
     "beta": (of(beta=0.5), "Give beta=0.05", of(beta=0.05)),
-    "beta no number": (of(beta="x"), "Write beta=0.05", of(beta=0.05)),
-    "confidence": (of(confidence=2), "Give confidence=0.95", of(confidence=0.95)),
-    "confidence no number": (of(confidence="x"), "Write confidence=0.95", of(confidence=0.95)),
-    "steps": (of(steps=9), "Give steps=3, or leave it out", of(steps=3)),
+    "beta no number": (of(beta="x"), "such as 0.05", of(beta=0.05)),
+    "confidence": (of(confidence=2), "such as 0.95", of(confidence=0.95)),
+    "confidence no number": (of(confidence="x"), "such as 0.95", of(confidence=0.95)),
+    "steps": (of(steps=9), "a whole number such as 3", of(steps=3)),
     "most": (of(most="0.000001"), r"or raise most \(--most\)", of(most=100)),
     "most of rr": (of(most="0.1", mode="rr"), r"raise most \(--most\)", of(most=9, mode="rr")),
     "larger errors": (
@@ -204,7 +204,7 @@ def test_the_u_that_a_refusal_names_fits_in_what_is_left(having, mode, unit):
     assert "mode='rr'" not in error.value.hint
     given, option = re.search(r"Give u=({.*}) \(--u (.*?)\), with", error.value.hint).groups()
     u = eval(given)  # noqa: S307
-    assert by_alias(option, "--u", {}) == u
+    assert by_alias(option, "--u") == u
     made = replace(small, options={"mode": mode, "u": u}).decide()
     assert made.taken
 

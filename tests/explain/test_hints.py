@@ -80,12 +80,12 @@ def fine(fast):
 
 OPTIONS = [
     # refused, what the hint says, and what it says done
-    ({"k": 0}, r"^Give k=5\.$", {"k": 5}),
+    ({"k": 0}, r"^Give a whole number such as 5\.$", {"k": 5}),
     ({"confidence": 1e-9}, "from 1e-06 to 0.999999999", {"confidence": 1e-6}),
     ({"confidence": 1 - 1e-12}, "from 1e-06 to 0.999999999", {"confidence": 0.999999999}),
     ({"joint": 1}, "joint=True", {"joint": True}),
     ({"mode": "fast"}, "mode='tight'", {"mode": "tight"}),
-    ({"lower": 2}, "such as 0.1", {"lower": 0.1}),
+    ({"lower": 2}, "such as 0.5", {"lower": 0.5}),
     ({"rho": 1, "epsilon": 1}, "Give rho=0.05", {"rho": 0.05}),
     ({"rho": 1e-9}, "from 1e-8 to 1e6", {"rho": 1e-8}),
     ({"rho": 1e8}, "from 1e-8 to 1e6", {"rho": 1e6}),
@@ -104,7 +104,7 @@ OPTIONS = [
         "Leave out attributes, exclude, ranges, length and connective",
         {"predicates": ["age > 40"], "k": 1},
     ),
-    ({"length": 4}, "Give length=2", {"length": 2}),
+    ({"length": 4}, "such as 2", {"length": 2}),
     ({"length": 2, "connective": "xor"}, "connective='or'", {"length": 2, "connective": "or"}),
     ({"ranges": 1}, "ranges=True", {"ranges": True, "exclude": ["age"]}),
     ({"exclude": "age"}, r"exclude=\['a', 'b'\]", {"exclude": ["age", "job"], "k": 2}),
@@ -117,13 +117,14 @@ OPTIONS = [
     ({"attributes": ["job"], "length": 2}, "length=1 or less", {"attributes": ["job"], "length": 1, "k": 4}),
     ({"exclude": ["job", "sex", "age"]}, "exclude fewer", {"exclude": ["job", "sex"]}),
     ({"ranges": True}, "leave ranges out", {"ranges": False}),
-    ({"predicates": "age > 40"}, r'such as \["age > 40"\]', {"predicates": ["age > 40"], "k": 1}),
+    ({"predicates": "age > 40"}, r'predicates=\["age > 40"\]', {"predicates": ["age > 40"], "k": 1}),
     (
         {"predicates": [f"wage > {i / 10}" for i in range(1_001)]},
         "List fewer",
         {"predicates": [f"wage > {i / 10}" for i in range(1_000)]},
     ),
-    ({"predicates": [7]}, "a condition as in WHERE", {"predicates": ["age > 7"], "k": 1}),
+    ({"predicates": []}, r'such as \["age > 40"\]', {"predicates": ["age > 40"], "k": 1}),
+    ({"predicates": [7]}, r'predicates=\["age > 40"\]', {"predicates": ["age > 40"], "k": 1}),
     ({"predicates": ["age > 7", "NOT age <= 7"]}, "Remove one of them", {"predicates": ["age > 7"], "k": 1}),
     ({"predicates": ["job = 'z'"]}, "'a', 'b'", {"predicates": ["job = 'a'"], "k": 1}),
     (

@@ -12,7 +12,9 @@ from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.errors import RequestError
 from dpnb.explain import predicates as module
 from dpnb.explain.listed import condition
+from dpnb.explain.options import CANDIDATES
 from dpnb.explain.predicates import Space, space
+from dpnb.releases.options import read_values
 from dpnb.sql.canonical import plain
 
 
@@ -139,23 +141,10 @@ class TestRefusals:
             ({"attributes": ["gain"]}, "'gain' has no declared values"),
             ({"attributes": ["g"]}, "the question itself uses 'g'"),
             ({"attributes": ["y", "x"], "taken": {"z"}}, "the question itself uses 'y'"),
-            ({"attributes": "x"}, "attributes must be a list of columns"),
-            ({"attributes": 5}, "attributes must be a list of columns"),
-            ({"exclude": "x"}, "exclude must be a list of columns"),
             ({"attributes": []}, "the 0 that are left"),
             ({"exclude": ["x", "age", "years", "wage", "day", "y", "z"]}, "the 0 that are left"),
             ({"attributes": ["x", "y"], "exclude": ["y"], "length": 2}, "the 1 that are left"),
-            ({"length": 0}, "3, got 0"),
-            ({"length": 4}, "3, got 4"),
-            ({"length": True}, "3, got True"),
-            ({"length": 1.0}, "3, got 1.0"),
-            ({"length": "1"}, "3, got '1'"),
-            ({"connective": "xor"}, "'or', got 'xor'"),
             ({"predicates": []}, "must be a list of conditions"),
-            ({"predicates": "x = 'u'"}, "must be a list of conditions"),
-            ({"predicates": {"x = 'u'"}}, "must be a list of conditions"),
-            ({"predicates": 7}, "must be a list of conditions"),
-            ({"predicates": [None]}, "must be a string"),
             ({"predicates": ["x = 'unheard'"]}, "not a declared category"),
             ({"predicates": ["nope = 1"]}, "cannot be used"),
             ({"predicates": [""]}, "cannot be used"),
@@ -183,6 +172,31 @@ class TestRefusals:
             space(TABLE, **options)
         assert caught.value.hint
         assert caught.value.__cause__ is None
+
+    @pytest.mark.parametrize(
+        ("options", "what"),
+        [
+            ({"attributes": "x"}, "attributes must be a list of columns"),
+            ({"attributes": 5}, "attributes must be a list of columns"),
+            ({"attributes": ["x", 5]}, "attributes must be a list of columns, as strings"),
+            ({"exclude": "x"}, "exclude must be a list of columns"),
+            ({"length": 0}, "3, got 0"),
+            ({"length": 4}, "3, got 4"),
+            ({"length": True}, "3, got True"),
+            ({"length": 1.5}, "3, got 1.5"),
+            ({"length": "1"}, "3, got '1'"),
+            ({"connective": "xor"}, "'or', got 'xor'"),
+            ({"ranges": "no"}, "ranges must be True or False, got 'no'"),
+            ({"predicates": "x = 'u'"}, "must be a list of conditions"),
+            ({"predicates": {"x = 'u'"}}, "must be a list of conditions"),
+            ({"predicates": 7}, "must be a list of conditions"),
+            ({"predicates": [None]}, "must be a list of conditions, as strings"),
+        ],
+    )
+    def test_a_value_of_another_kind_is_refused(self, options, what):
+        with pytest.raises(RequestError, match=what) as caught:
+            read_values(CANDIDATES, options)
+        assert caught.value.hint
 
     def test_a_semicolon_inside_a_value_is_none(self):
         table = Table("t", None, Schema({"x": Category(["a;", "b"])}))

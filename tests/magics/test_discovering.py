@@ -73,7 +73,11 @@ class TestDiscovering:
             ("%dpdiscover", RequestError, "%dpdiscover city"),
             ("%dpdiscover city --rho 0.01 --delta 1e-6", RequestError, "delta is 1e-6"),
             ("%dpdiscover city --rho 1 --yes", BudgetError, "rho 1"),
-            ("%dpdiscover city --rho 0.01 --confidence x", RequestError, "not a number"),
+            (
+                "%dpdiscover city --rho 0.01 --confidence x",
+                RequestError,
+                "confidence must be a number, got 'x'",
+            ),
         ],
     )
     def test_refusals_say_why_and_how_to_go_on(self, sales, line, error, words):

@@ -121,12 +121,12 @@ class TestOptions:
         ("cell", "words"),
         [
             (f"%%dpinfer --rho 1\n{ALL}", "unrecognized arguments"),
-            (f"%%dpinfer --error wide\n{ALL}", "--error 'wide' is not a number"),
+            (f"%%dpinfer --error wide\n{ALL}", "error must be a number, got 'wide'"),
             (f"%%dpinfer --between 1\n{ALL}", "expected 2 arguments"),
-            (f"%%dpinfer --between 1 much\n{ALL}", "--between 'much' is not a number"),
+            (f"%%dpinfer --between 1 much\n{ALL}", "between must be a number, got 'much'"),
             (
                 f"%%dpinfer --chosen 1.5\n{ALL}",
-                "chosen must be a whole number of questions or 'any', got '1.5'",
+                "chosen must be a whole number from 1 to 1,000,000, or 'any', got 1.5",
             ),
             (f"%%dpinfer --confidence 2\n{ALL}", "confidence"),
             (f"%%dpinfer --method magic\n{ALL}", "method"),
