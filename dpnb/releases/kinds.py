@@ -19,7 +19,7 @@ TRUTH: dict[str, Any] = {"type": "boolean"}
 WHOLE: dict[str, Any] = {"type": "integer"}
 LIST: dict[str, Any] = {"type": "array"}
 _MOST, _LEAST = 10**30, 1e-30
-"""Numbers are 0, or between these in size, so that their squares are finite and not 0."""
+"""Numbers without an upper end are 0, or between these in size: their squares are finite and not 0."""
 
 
 _PAIR = "(100, 200)"
@@ -106,7 +106,8 @@ class Number(Kind):
         exact = scalar(value)
         if isinstance(exact, bool) or not isinstance(exact, (int, float, Fraction)):
             raise RequestError(f"{name} must be a number, got {given(value)}", hint)
-        if not -_MOST < exact < _MOST or 0 < abs(float(exact)) < _LEAST:
+        tiny = self.high is None and 0 < abs(float(exact)) < _LEAST
+        if not -_MOST < exact < _MOST or tiny:
             raise RequestError(f"{name} is out of range: {given(value)}", hint)
         number = float(exact)
         low = -math.inf if self.low is None else self.low

@@ -804,14 +804,12 @@ def test_the_words_follow_the_difference_that_there_is(opened):
 
 
 class TestLimits:
-    @pytest.mark.parametrize("confidence", [1e-29, 1e-17, 1e-7])
+    @pytest.mark.parametrize("confidence", [5e-324, 1e-17, 1e-7])
     def test_a_confidence_next_to_0_is_refused_before_the_charge(self, opened, confidence):
         session = opened(rho=10)
         question = session.query(SQL, rho=1).compare("north", "south", "m")
         with pytest.raises(RequestError, match="too close to 0 or 1"):
             session.explain(question, confidence=confidence)
-        with pytest.raises(RequestError, match="out of range"):
-            session.explain(question, confidence=5e-324)
         assert session.budget.spent.rho == 1
 
     @pytest.mark.parametrize("options", [{"k": 5}, {"anyway": True}, {"progress": print}])
