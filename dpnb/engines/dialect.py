@@ -106,12 +106,14 @@ class Dialect:
 
     WIDE = "HUGEINT"
     """An integer type that holds the squares of sums."""
-    SUMMED_BY_MEAN = 2**50
-    """Column sums that always stay smaller are computed as mean times count, rounded.
+    SUMMED_BY_MEAN = 2**52
+    """Column sums that always stay this small are computed as mean times count, rounded.
 
     DuckDB sums whole numbers in 128 bits, but averages them in 64 bits or in doubles, in half the time.
-    Whole doubles below 2**53 add up exactly. The mean and the product are each rounded once, so for a sum
-    S below 2**50 the product is off by less than S 2**-52, a quarter.
+    Whole doubles below 2**53 add up exactly. Let no value exceed 2**k in size, in at most 2**(52 - k) rows.
+    A mean of size 2**k is exact; a smaller one is off by at most 2**(k - 54), so times the count by a
+    quarter. The whole part of the mean times the count is a whole number below 2**53, hence exact; the rest
+    times the count is rounded by at most 2**-22. In all, that is less than a half.
     """
     most_rows = 2**40
     """An upper bound on the number of rows; an engine that knows a smaller one sets it.
@@ -344,17 +346,21 @@ class Dialect:
 
     def _is_summed_by_mean(self, measure: Sum, largest: Fraction | int) -> bool:
         """Whether what is added up is a column, none of it larger than ``largest``, and stays small."""
-        return isinstance(measure.value, Column) and largest * self.most_rows < self.SUMMED_BY_MEAN
+        power = 1 << max(0, math.ceil(largest) - 1).bit_length()
+        return isinstance(measure.value, Column) and power * self.most_rows <= self.SUMMED_BY_MEAN
 
     @staticmethod
     def _by_mean(value: str, count: str) -> str:
-        return f"CAST(ROUND(AVG({value}) * {count}) AS BIGINT)"
+        mean = f"AVG({value})"
+        rest = f"ROUND(({mean} - TRUNC({mean})) * {count})"
+        return f"(CAST(TRUNC({mean}) AS BIGINT) * {count} + CAST({rest} AS BIGINT))"
 
     def _count(self, value: str) -> str:
         """Return the SQL of how many values are not missing; DuckDB counts them slowly itself."""
         if not self.SUMMED_BY_MEAN:
             return f"COUNT({value})"
-        return self._by_mean(f"CAST({value} IS NOT NULL AS TINYINT)", "COUNT(*)")
+        # a mean of at most 1 times 2**40 rows is off by less than 2**-12
+        return f"CAST(ROUND(AVG(CAST({value} IS NOT NULL AS TINYINT)) * COUNT(*)) AS BIGINT)"
 
     def _is_complete(self, value: Value) -> bool:
         """Return whether a value is a column without missing values in any row of the table."""

@@ -34,7 +34,7 @@ from dpnb.engines.normaliser import (
     WHOLE,
     id_code,
     normaliser,
-    tells_missing,
+    presence,
     text_code,
 )
 from dpnb.engines.scans import Engine, engine_failure, guarded
@@ -208,7 +208,7 @@ class DuckDBEngine(StatementEngine):
         self._sql.most_rows = max(_FEW, rows)
         columns: list[str] = []
         needed = self._sql.needed(table)
-        filter_columns: list[str] = []
+        tests: list[str] = []
         raw: dict[str, str] = {}
         for i, (name, kind) in enumerate(table.schema.items()):
             source_name = find_column(name, list(types))
@@ -222,11 +222,11 @@ class DuckDBEngine(StatementEngine):
                 if self._in_place:
                     self._texts[name] = f"v{i}", normaliser(kind, f"v{i}", "VARCHAR", f"e{i}")
                     columns.append(f"CAST({column} AS VARCHAR) AS v{i}")
-            is_filter = name in table.needed and tells_missing(kind, source_type)
-            if is_filter:
-                filter_columns.append(column)
+            test = presence(kind, column, source_type) if name in table.needed else ""
+            if test:
+                tests.append(test)
                 del needed[name]
-            code = normaliser(kind, column, source_type, f"e{i}", present=is_filter)
+            code = normaliser(kind, column, source_type, f"e{i}", present=bool(test))
             columns.append(f"{code} AS c{i}")
             compared = isinstance(kind, Integer) and source_type in WHOLE - {"BOOLEAN"}
             # the rows of ids are loaded into memory before they are asked for
@@ -243,8 +243,9 @@ class DuckDBEngine(StatementEngine):
             columns.append(f"{id_code(quoted(source_name), source_type)} AS u")
             self._text_ids = source_type in TEXT_IDS
         select_list, complete = ", ".join(columns), present(needed.values())
+        whole = " AND ".join(tests) or "TRUE"
         if self._file is None or not self._in_place:
-            codes = f"SELECT {select_list} FROM {relation} WHERE {present(filter_columns)}"
+            codes = f"SELECT {select_list} FROM {relation} WHERE {whole}"
             self._run(f"CREATE TABLE rows AS SELECT * FROM ({codes}) WHERE {complete}")
             if self._file is not None:
                 self._file.check()
@@ -252,10 +253,10 @@ class DuckDBEngine(StatementEngine):
             names = [self._sql.column(name) for name in table.schema] + self._sql.texts()
             names += [] if table.unit is None else ["u"]
             codes = f"SELECT {select_list} FROM {relation}"
-            if filter_columns or needed:
+            if tests or needed:
                 # finding rows without missing values reads all columns: do it once, and keep a
                 # byte for each row. Any other way takes longer the more rows are left out
-                every = f"SELECT {select_list}, {present(filter_columns)} AS whole FROM {relation}"
+                every = f"SELECT {select_list}, {whole} AS whole FROM {relation}"
                 self._run(f"CREATE TABLE valid AS SELECT whole AND {complete} AS ok FROM ({every})")
                 self._file.check()
                 codes = f"SELECT codes.* FROM ({codes}) AS codes POSITIONAL JOIN valid WHERE ok"

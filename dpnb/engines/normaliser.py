@@ -25,9 +25,13 @@ def _within(value: str, low: str, high: str) -> str:
     return f"LEAST(GREATEST({value}, {low}), {high})"
 
 
-def tells_missing(kind: Kind, source_type: str) -> bool:
-    """Return whether a code is missing exactly where the source value is."""
-    return isinstance(kind, Integer) and source_type in WHOLE
+def presence(kind: Kind, column: str, source_type: str) -> str:
+    """Return the SQL that tests that a row has a code, if that costs less than its code; else ''."""
+    if isinstance(kind, Integer) and source_type in WHOLE:
+        return f"{column} IS NOT NULL"
+    if isinstance(kind, Real) and source_type in NUMBERS:
+        return f"isfinite(TRY_CAST({column} AS DOUBLE))"
+    return ""
 
 
 def normaliser(
@@ -55,7 +59,8 @@ def normaliser(
     if isinstance(kind, Real):
         real = f"TRY_CAST({column} AS DOUBLE)"
         clamped = _within(real, literal(kind.low), literal(kind.high))
-        return f"CASE WHEN isfinite({real}) THEN {clamped} + 0.0::DOUBLE END"
+        inside = f"{clamped} + 0.0::DOUBLE"
+        return inside if present else f"CASE WHEN isfinite({real}) THEN {inside} END"
     day = f"TRY_CAST({column} AS DATE)"
     clamped = _within(day, *(f"DATE '{end.isoformat()}'" for end in (kind.low, kind.high)))
     return f"CASE WHEN isfinite({day}) THEN CAST({clamped} - DATE '1970-01-01' AS INTEGER) END"

@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dpnb
@@ -260,3 +261,16 @@ class TestCompleteColumns:
     def test_their_groups_add_up_to_all_rows(self, vectors):
         (groups,) = self.count(vectors, ["sex"], "SELECT sex, COUNT(*) FROM t GROUP BY sex")
         assert [sum(groups)] == self.count(vectors, ["sex"])[0]
+
+    @pytest.mark.parametrize("kind", ["frame", "file"])
+    def test_reals_that_are_no_numbers_are_missing(self, kind, vectors, tmp_path):
+        """Also where DuckDB works on all rows of a file before it leaves some out."""
+        source = pd.DataFrame({"w": [0.5, math.nan, INF, -INF, None, 400.0, -7.0]})
+        if kind == "file":
+            values = pa.array([0.5, math.nan, INF, -INF, None, 400.0, -7.0])
+            source = tmp_path / "t.parquet"
+            pq.write_table(pa.table({"w": values}), source)
+        table = Table("t", source, Schema({"w": Real(0, 200)}, complete=["w"]))
+        assert vectors(table, "SELECT COUNT(*) FROM t") == [[3]]
+        # 0.5 + 200 + 0 in ticks of 2**-14
+        assert vectors(table, "SELECT SUM(w) FROM t") == [[int(200.5 * 2**14)]]

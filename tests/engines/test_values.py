@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 from dpnb import Category, Integer, Real, Schema, Table
-from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.engines.dialect import Dialect
+from dpnb.engines.duckdb import DuckDBEngine, connected
 from dpnb.sql.parser import parse
 from dpnb.sql.query import EVERY
 from dpnb.sql.values import Column
@@ -239,14 +242,41 @@ def test_a_bare_column_is_measured_by_the_same_sql_as_ever(engine):
         for name, centred in (("i", False), ("j", True), ("r", True))
     ]
     counted = "CAST(ROUND(AVG(CAST({} IS NOT NULL AS TINYINT)) * COUNT(*)) AS BIGINT)"
-    first, second = counted.format("c1"), counted.format("c2")
-    assert terms[0] == [(f"CAST(ROUND(AVG(c1) * {first}) AS BIGINT)", 1)]
-    assert terms[1] == [(f"CAST(ROUND(AVG(c2) * {second}) AS BIGINT)", 2), (second, -127)]
     step = "CAST('9.5367431640625e-07' AS DOUBLE)"
-    assert terms[2] == [
-        (
-            "CAST(SUM(CAST(FLOOR("
-            f"CAST(c3 AS DOUBLE) / {step} + 0.5::DOUBLE) AS INTEGER)) AS BIGINT)",
-            1,
-        )
+    ticks = f"FLOOR(CAST(c3 AS DOUBLE) / {step} + 0.5::DOUBLE)"
+    counts = [counted.format(name) for name in ("c1", "c2", "c3")]
+
+    def total(value, count):
+        mean = f"AVG({value})"
+        rest = f"CAST(ROUND(({mean} - TRUNC({mean})) * {count}) AS BIGINT)"
+        return f"(CAST(TRUNC({mean}) AS BIGINT) * {count} + {rest})"
+
+    assert terms[0] == [(total("c1", counts[0]), 1)]
+    assert terms[1] == [(total("c2", counts[1]), 2), (counts[1], -127)]
+    assert terms[2] == [(total(ticks, counts[2]), 1)]
+
+
+@pytest.mark.parametrize("largest", [1, 3, 2**21 - 1, 2**22, 2**40, 2**51])
+def test_a_mean_times_a_count_is_the_sum(largest):
+    """For any sum of values of at most this size, in as many rows as are summed by a mean."""
+    most = Dialect.SUMMED_BY_MEAN // (1 << (largest - 1).bit_length())
+    draws = np.random.default_rng(largest)
+    counts = np.concatenate(
+        [draws.integers(1, most, 20_000, endpoint=True), [most] * 20_000, np.arange(1, 5)]
+    )
+    # sums next to the ends, where a mean has the fewest digits to spare, and everywhere
+    ends = [min(int(n) * largest, 2**62) for n in counts]
+    sums = [
+        end - int(draws.integers(0, min(end, 1000), endpoint=True))
+        if i % 2
+        else int(draws.integers(-end, end, endpoint=True))
+        for i, end in enumerate(ends)
     ]
+    frame = pa.table({"s": pa.array(sums, pa.int64()), "n": pa.array(counts, pa.int64())})
+    # a mean in DuckDB is the quotient of two doubles
+    mean = "(CAST(s AS DOUBLE) / CAST(n AS DOUBLE))"
+    sql = Dialect._by_mean("x", "n").replace("AVG(x)", mean)
+    with closing(connected()) as connection:
+        connection.register("t", frame)
+        wrong = connection.execute(f"SELECT COUNT(*) FROM t WHERE {sql} <> s").fetchone()
+    assert wrong == (0,)
