@@ -37,12 +37,13 @@ def status(store: Store, row: str | None = None) -> BudgetStatus:
     """Return cap, spent and remaining budget of one account, or of all accounts together."""
     state, table = store.accountant, store.provenance
     known = row is not None and row in table.rows
-    cap, spent, balance = state.cap, state.spent, state.remaining()
     if row is not None and known:
-        spent, balance = table.spent(row), table.remaining(row, store.now())
-        cap = table.limit(row)
-        if grant_level := table.granted(row, store.now()):
+        now = store.now()
+        cap, spent, balance = table.limit(row), table.spent(row), table.remaining(row, now)
+        if grant_level := table.granted(row, now):
             cap = replace(cap + PrivacyLoss.of(grant_level, state.privacy), delta=cap.delta)
+    else:
+        cap, spent, balance = state.cap, state.spent, state.remaining()
     delta = state.budget.noise_delta
     bill = Bill(
         spent, balance, cap, state.privacy, None if delta is None else float(delta), kept=store.kept,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from dpnb.answers import assembly, options
@@ -32,7 +33,11 @@ def statement(runner: Runner, row: str, call: Call) -> AnswerRequest:
     key = call.key()
 
     def read() -> AnswerRequest:
-        query = parse(call.subject, runner.tables, call.params)
+        # requests at other levels share the tree
+        text = replace(call, options={}).key()
+        query = runner.memo.at(
+            text and ("query", text), None, partial(parse, call.subject, runner.tables, call.params)
+        )
         _check_having(query)
         request = AnswerRequest(
             row, call.subject, query, dict(call.options), runner, row != OWNER, key

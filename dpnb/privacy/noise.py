@@ -131,14 +131,17 @@ def _kept(q: Fraction, share: Fraction, noise: Noise) -> bool:
 
 @lru_cache(maxsize=1)
 def _opendp() -> tuple[Any, Any, Any]:
-    """Return OpenDP's measurements, domains and metrics; the prelude takes twice as long."""
+    """Return OpenDP's measurements, its vectors of 64-bit integers, and its metrics, loaded once.
+
+    ``T=int`` would be 32 bits and saturate silently. The prelude takes twice as long to load.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from opendp import domains, measurements, metrics
         from opendp.mod import enable_features
 
         enable_features("contrib")
-    return measurements, domains, metrics
+    return measurements, domains.vector_domain(domains.atom_domain(T="i64")), metrics
 
 
 class SecureNoise:
@@ -155,11 +158,9 @@ class SecureNoise:
         """Add discrete Gaussian noise.
 
         With L2 sensitivity D the release is (D^2 / (2 sigma^2))-zCDP, exactly, on the integers
-        (Canonne, Kamath, Steinke 2020, Theorem 4). It is not (D / sigma)-GDP: see ``path``. 64-bit
-        integers: ``T=int`` would be 32 bits and saturate silently.
+        (Canonne, Kamath, Steinke 2020, Theorem 4). It is not (D / sigma)-GDP: see ``path``.
         """
-        measurements, domains, metrics = _opendp()
-        vectors = domains.vector_domain(domains.atom_domain(T="i64"))
+        measurements, vectors, metrics = _opendp()
         mechanism = measurements.make_gaussian(vectors, metrics.l2_distance(T=float), scale=sigma)
         return [int(value) for value in mechanism(list(exact))]
 
@@ -168,8 +169,7 @@ class SecureNoise:
 
         With L1 sensitivity D the release is (D / scale)-DP, exactly, on the integers.
         """
-        measurements, domains, metrics = _opendp()
-        vectors = domains.vector_domain(domains.atom_domain(T="i64"))
+        measurements, vectors, metrics = _opendp()
         mechanism = measurements.make_laplace(vectors, metrics.l1_distance(T="i64"), scale=scale)
         return [int(value) for value in mechanism(list(exact))]
 

@@ -106,10 +106,10 @@ class Number(Kind):
         exact = scalar(value)
         if isinstance(exact, bool) or not isinstance(exact, (int, float, Fraction)):
             raise RequestError(f"{name} must be a number, got {given(value)}", hint)
-        tiny = self.high is None and 0 < abs(float(exact)) < _LEAST
-        if not -_MOST < exact < _MOST or tiny:
+        number = float(exact) if -_MOST < exact < _MOST else math.nan
+        tiny = self.high is None and 0 < abs(number) < _LEAST
+        if math.isnan(number) or tiny:
             raise RequestError(f"{name} is out of range: {given(value)}", hint)
-        number = float(exact)
         low = -math.inf if self.low is None else self.low
         high = math.inf if self.high is None else self.high
         if not low < number < high:
