@@ -205,9 +205,13 @@ class Dialect:
         column = self.column(key)
         return f"SELECT {column} FROM {self._rows} GROUP BY {column} HAVING COUNT(*) > 1 LIMIT 1"
 
+    def rows(self, columns: Collection[str]) -> str:
+        """Return the relation of all rows, with these columns of the table's own at least."""
+        return self._rows
+
     def relation(self, columns: Collection[str]) -> str:
         """Return the relation of all rows, joined with the tables that ``columns`` look up."""
-        joined = ""
+        own, joined = set(columns), ""
         for number, (join, looked_up) in enumerate(self._joins):
             positions = [i for i, name in enumerate(join.columns) if name in columns]
             if not positions:
@@ -217,12 +221,14 @@ class Dialect:
                 # the first column only says whether a row was found
                 code = f"c{i - 1}" if i else "0"
                 names.append(f"{code} AS j{number}_{i}")
+            own.add(join.column)
             key = "u" if join.ids else self.column(join.column)
             joined += (
                 f" LEFT JOIN (SELECT {', '.join(names)} FROM {looked_up}) AS j{number} "
                 f"ON {key} = j{number}_k"
             )
-        return f"(SELECT * FROM {self._rows}{joined}) AS joined" if joined else self._rows
+        rows = self.rows(own)
+        return f"(SELECT * FROM {rows}{joined}) AS joined" if joined else rows
 
     def predicate(self, predicate: Predicate) -> str:
         """Return the SQL of a predicate; NULL counts as false."""

@@ -102,9 +102,10 @@ def statements(table: Table) -> list[str]:
 
 
 def plans(table: Table, asked: Sequence[str]) -> list[str]:
-    """Return the plans of statements, without numbers of rows."""
+    """Return the plans of statements about another table's file, without numbers of rows."""
     engine = DuckDBEngine(table)
-    found = [engine._connection.execute(f"EXPLAIN {one}").fetchall()[0][1] for one in asked]
+    own = [re.sub(r"read_parquet\('[^']*'", f"read_parquet('{table.source}'", one) for one in asked]
+    found = [engine._connection.execute(f"EXPLAIN {one}").fetchall()[0][1] for one in own]
     engine.close()
     return [re.sub(r"~?[\d,]+ rows?", "", plan) for plan in found]
 
