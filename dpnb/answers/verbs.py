@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from dpnb.answers import assembly, options
@@ -35,15 +34,16 @@ def statement(runner: Runner, row: str, call: Call) -> AnswerRequest:
     def read() -> AnswerRequest:
         # requests at other levels share the tree
         text = replace(call, options={}).key()
-        query = runner.memo.at(
-            text and ("query", text), None, partial(parse, call.subject, runner.tables, call.params)
-        )
+        tree = text and ("query", text)
+        known: Query | None = runner.memo.get(tree)
+        query = parse(call.subject, runner.tables, call.params) if known is None else known
         _check_having(query)
         request = AnswerRequest(
             row, call.subject, query, dict(call.options), runner, row != OWNER, key
         )
         # keep valid requests only
         request.check()
+        runner.memo.at(tree, None, lambda: query)
         return request
 
     return runner.memo.at(key and ("request", row, key), None, read)

@@ -55,6 +55,11 @@ class Memo:
             self._keep(key, stamp, new_result, _FRAME + size(new_result))
         return new_result
 
+    def get(self, key: Hashable | None) -> Any:
+        """Return the result that is kept for a key, or None; for results that depend on nothing else."""
+        stamp, result, _ = self._kept.get(key, (None, None, 0))
+        return result if stamp is None else None
+
     def _keep(self, key: Hashable, stamp: Hashable, result: object, size: int) -> None:
         """Keep a result, and drop the oldest ones while there are too many values."""
         with self._lock:
