@@ -95,6 +95,7 @@ def rho_of(one: Draw, other: Draw) -> float:
         return math.fsum((step / one.scale) ** 2 for step in apart) / 2
     if one.name == "laplace":
         return (math.fsum(abs(step) / one.scale for step in apart)) ** 2 / 2
+    assert one.name == "largest", f"the loss of {one.name} is not known here"
     return ((max(apart) - min(apart)) / one.scale) ** 2 / 8
 
 
@@ -105,6 +106,7 @@ def epsilon_of(one: Draw, other: Draw) -> float:
     assert one.name != "gaussian", "Gaussian noise in a pure session"
     if one.name == "laplace":
         return math.fsum(abs(step) / one.scale for step in apart)
+    assert one.name == "largest", f"the loss of {one.name} is not known here"
     return (max(apart) - min(apart)) / one.scale
 
 
