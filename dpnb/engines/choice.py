@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpnb.engines.scans import Engine
 from dpnb.errors import SchemaError
-from dpnb.schema.table import Table, is_database, is_spark
+from dpnb.schema.table import Table, is_postgres, is_spark
 
 
 def engine_of(table: Table) -> Engine:
@@ -15,7 +15,7 @@ def engine_of(table: Table) -> Engine:
     SchemaError
         If a package is missing, or the source does not fit the schema.
     """
-    if is_database(table.source):
+    if is_postgres(table.source):
         try:
             from dpnb.engines.postgres import PostgresEngine
         except ImportError:

@@ -375,7 +375,7 @@ class Dialect:
     def _rounded_ticks(self, measure: Sum, value: str) -> str:
         real = f"CAST({value} AS DOUBLE)"
         shifted = real if measure.shift == 0 else f"({real} - {literal(float(measure.shift))})"
-        ticks = f"{self.over(shifted, literal(float(measure.step)))} + 0.5::DOUBLE"
+        ticks = f"{self.over(shifted, literal(float(measure.step)))} + {literal(0.5)}"
         if isinstance(measure.value, Column):
             return f"FLOOR({ticks})"
         # float arithmetic can leave the bounds of the exact value, and by far when large numbers

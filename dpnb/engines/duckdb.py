@@ -40,6 +40,7 @@ from dpnb.engines.normaliser import (
 from dpnb.engines.scans import Engine, engine_failure, guarded
 from dpnb.engines.sources import (
     check_names,
+    file_path,
     file_source,
     find_column,
     footer,
@@ -207,7 +208,7 @@ class DuckDBEngine(StatementEngine):
     def _load(self, table: Table) -> None:
         texts: set[str] = set()
         if isinstance(table.source, (str, Path)):
-            path = Path(table.source).resolve()
+            path = file_path(table.source).resolve()
             relation = guarded(lambda: file_source(path))
             if not is_csv(path):
                 self._file = guarded(lambda: _File.found(path))

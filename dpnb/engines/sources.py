@@ -89,6 +89,17 @@ def check_names(found: Sequence[tuple[str, int | None]], path: Path) -> None:
         )
 
 
+def file_path(source: str | Path) -> Path:
+    """Return the path of a file; refuse a URL, and do not show it: it may hold a password."""
+    if isinstance(source, str) and "://" in source:
+        raise SchemaError(
+            "the rows cannot be read from this URL",
+            "Give the path of a .parquet or .csv file. A table in PostgreSQL is "
+            "Table('people', 'postgresql://user@host/database#schema.table', schema).",
+        )
+    return Path(source)
+
+
 def file_source(path: Path) -> str:
     """Return the SQL that reads a Parquet or CSV file."""
     if not path.is_file():

@@ -71,6 +71,18 @@ class StatementEngine(ABC):
     def _keep(self, statement: str) -> str:
         """Keep a statement's rows instead of all rows, and return the name of their relation."""
 
+    @abstractmethod
+    def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
+        """Return why the rows of another engine cannot be looked up, with a hint."""
+
+    @abstractmethod
+    def fingerprint(self, key: bytes) -> str:
+        """Return a keyed fingerprint of the rows, the same in any order and on any day."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the rows."""
+
     def _guarded(self, work: Callable[[], T]) -> T:
         """Run engine work; replace any failure by a fixed error without cause or context."""
         return guarded(work)

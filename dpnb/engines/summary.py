@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from dpnb.engines.duckdb import connected, quoted
 from dpnb.engines.normaliser import NUMBERS, TEXTS, WHOLE
 from dpnb.engines.scans import guarded
-from dpnb.engines.sources import file_source, frame_source, is_csv, unread
+from dpnb.engines.sources import file_path, file_source, frame_source, is_csv, unread
 from dpnb.errors import EngineError
 
 Holds: TypeAlias = Literal["text", "whole", "number", "day", "other"]
@@ -88,7 +88,7 @@ def summarise(source: Any) -> list[Summary]:
 def _columns(connection: Any, source: Any) -> list[Summary]:
     texts: set[str] = set()
     if isinstance(source, (str, Path)):
-        relation = file_source(Path(source))
+        relation = file_source(file_path(source))
     else:
         frame, texts = frame_source(source, _first(_names(source)))
         relation = "source_rows"

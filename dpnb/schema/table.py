@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpnb.schema.joins import Join
 
 
-def is_database(source: object) -> bool:
+def is_postgres(source: object) -> bool:
     """Return whether a table's source is the URL of a table in PostgreSQL."""
     return isinstance(source, str) and source.startswith(("postgresql://", "postgres://"))
 
@@ -215,7 +215,7 @@ class Table:
             if entry not in content:
                 raise SchemaError(f"the file has no {entry!r}", "Add it.", str(path))
         location = str(content["source"])
-        source = location if is_database(location) else Path(path).parent / location
+        source = location if "://" in location else Path(path).parent / location
         name = str(content.get("name", Path(path).stem))
         schema = Schema.of(content)
         public = content.get("public", False)

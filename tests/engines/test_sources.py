@@ -18,6 +18,7 @@ import pytest
 
 from dpnb import Budget, Category, Curator, Date, Integer, Real, Schema, Session, Table
 from dpnb.engines.choice import engine_of
+from dpnb.engines.draft import draft_schema
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.scans import engine_failure
 from dpnb.engines.summary import summarise
@@ -356,6 +357,25 @@ class TestUnusableSources:
         (tmp_path / "a.txt").write_text("x\n1\n")
         with pytest.raises(SchemaError, match="the file must be a .parquet or .csv file"):
             codes(tmp_path / "a.txt", Integer(0, 9))
+
+    @pytest.mark.parametrize("read", ["table", "file", "draft"])
+    @pytest.mark.parametrize("scheme", ["mysql", "postgresql+psycopg", "POSTGRESQL", "sqlite"])
+    def test_a_url_is_not_shown(self, read, scheme, codes, tmp_path):
+        """It may hold a password, and a notebook is shared with its errors."""
+        url = f"{scheme}://u:s3cret@host/db#t.csv"
+        toml = tmp_path / "t.toml"
+        toml.write_text(
+            f"source = {url!r}\n[columns]\nx = {{type = 'integer', low = 0, high = 9}}\n"
+        )
+        ways = {
+            "table": lambda: codes(url, Integer(0, 9)),
+            "file": lambda: Session(Table.load(toml), budget=Budget(rho=1)),
+            "draft": lambda: draft_schema(url),
+        }
+        with pytest.raises(SchemaError, match="cannot be read from this URL") as caught:
+            ways[read]()
+        assert "s3cret" not in str(caught.value)
+        assert caught.value.__cause__ is None
 
     def test_a_csv_without_a_header_of_different_names(self, codes, tmp_path):
         path = tmp_path / "a.csv"

@@ -243,7 +243,7 @@ def test_a_bare_column_is_measured_by_the_same_sql_as_ever(engine):
     ]
     counted = "CAST(ROUND(AVG(CAST({} IS NOT NULL AS TINYINT)) * COUNT(*)) AS BIGINT)"
     step = "CAST('9.5367431640625e-07' AS DOUBLE)"
-    ticks = f"FLOOR(CAST(c3 AS DOUBLE) / {step} + 0.5::DOUBLE)"
+    ticks = f"FLOOR(CAST(c3 AS DOUBLE) / {step} + CAST('0.5' AS DOUBLE))"
     counts = [counted.format(name) for name in ("c1", "c2", "c3")]
 
     def total(value, count):
