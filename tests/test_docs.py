@@ -13,6 +13,8 @@ import pandas as pd
 import pytest
 
 import dpnb
+from dpnb.server.limits import Limits
+from dpnb.server.openapi import describe
 from tests.kit import prose
 
 ROOT = prose.ROOT
@@ -131,3 +133,15 @@ def test_the_page_that_lessons_carry_along_has_no_relative_links():
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_sentences_are_short(page):
     assert prose.mean_length(page.read_text("utf-8")) <= LONGEST_MEAN
+
+
+def test_paths_of_the_service_exist():
+    described = describe("", Limits())["paths"]
+    known = {*described, "/v2/openapi.json"}
+    said = {
+        (name(page), path)
+        for page in (*PAGES, *ROOT.glob("*.md"))
+        for path in re.findall(r"/v\d+/[a-z.]+", page.read_text("utf-8"))
+    }
+    assert said
+    assert {path for _, path in said} <= known, said
