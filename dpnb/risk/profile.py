@@ -1,7 +1,7 @@
 """Whom an answer would expose: the disclosure risk of one statement, for the owner only.
 
 RDR is computed from the same views and noise as the release. Its values are exact: they are not
-private output and never leave the owner's side (1.3).
+private output and never leave the owner's side.
 """
 
 from __future__ import annotations
