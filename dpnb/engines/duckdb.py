@@ -112,10 +112,12 @@ class DuckDBDialect(Dialect):
 
         A view of all columns takes DuckDB much longer to plan: by a millisecond for 17 of them.
         """
-        if self.in_place is None:
+        # another thread may be loading the rows
+        in_place = self.in_place
+        if in_place is None:
             return self._rows
         needed = [text for name, text in self.sources.items() if not name or name in columns]
-        return f"({self.in_place(', '.join(needed) or '0 AS nothing')}) AS rows"
+        return f"({in_place(', '.join(needed) or '0 AS nothing')}) AS rows"
 
 
 @dataclass(frozen=True, slots=True)
