@@ -15,7 +15,6 @@ Method: TypeAlias = Literal["blue", "mc", "pc", "guaranteed"]
 MOST_CHOSEN = 10**6
 
 
-@dataclass(frozen=True, slots=True)
 class PriorKind(Kind):
     """Public knowledge about a number, as plain data."""
 

@@ -41,7 +41,6 @@ _GROUP = {**LIST, "items": {"type": ["string", "integer"]}, "minItems": 1}
 _THRESHOLD = {**LIST, "prefixItems": [_GROUP, NUMBER], "minItems": 2, "maxItems": 2}
 
 
-@dataclass(frozen=True, slots=True)
 class Width(Kind):
     """The width of a range, given as a number or as two ends."""
 
@@ -59,7 +58,6 @@ class Width(Kind):
         return positive.read(high - low, name)
 
 
-@dataclass(frozen=True, slots=True)
 class Thresholds(Kind):
     """For each ``:name`` in HAVING, a number for each group."""
 

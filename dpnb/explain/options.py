@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dpnb.releases.accuracy import CONFIDENCE
 from dpnb.releases.kinds import AMOUNT, Choice, Named, Part, Percent, Texts, Truth, Whole
 from dpnb.releases.options import Option
 
 
-@dataclass(frozen=True, slots=True)
 class Conditions(Texts):
     """A list of conditions; a cell names a variable that holds it."""
 

@@ -49,7 +49,6 @@ class Kind(ABC):
         """
 
 
-@dataclass(frozen=True, slots=True)
 class Amount(Kind):
     """A positive amount, exact as its decimal digits are."""
 
@@ -66,12 +65,10 @@ class Amount(Kind):
         return amount(value, name)
 
 
-@dataclass(frozen=True, slots=True)
 class Percent(Amount):
     """An amount that a cell may write in percent."""
 
 
-@dataclass(frozen=True, slots=True)
 class Part(Amount):
     """A part of something that is divided in two: from 0.001 to 0.999."""
 
@@ -86,7 +83,7 @@ class Part(Amount):
         return part
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Number(Kind):
     """A number, which may be bounded; it is never as low as ``low`` nor as high as ``high``."""
 
@@ -118,7 +115,7 @@ class Number(Kind):
         return number
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Whole(Kind):
     """A whole number from ``low`` to ``high``; a ``word`` may stand in its place."""
 
@@ -153,7 +150,7 @@ class Whole(Kind):
         return number
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Choice(Kind):
     """One of a few values; if they are many, ``listed`` says which."""
 
@@ -176,7 +173,6 @@ class Choice(Kind):
         raise RequestError(f"{name} must be {choices}, got {given(value)}", f"Write {examples}.")
 
 
-@dataclass(frozen=True, slots=True)
 class Truth(Kind):
     """True or False."""
 
@@ -190,7 +186,7 @@ class Truth(Kind):
         return truth(value, name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Text(Kind):
     """A text."""
 
@@ -210,7 +206,7 @@ class Text(Kind):
         return value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Texts(Kind):
     """A list of texts, such as names of columns."""
 
@@ -232,7 +228,6 @@ class Texts(Kind):
         return tuple(entries)
 
 
-@dataclass(frozen=True, slots=True)
 class Range(Kind):
     """Two numbers in ascending order."""
 
@@ -253,7 +248,7 @@ class Range(Kind):
         return low, high
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Named(Kind):
     """One value of a kind, or one for each of several names."""
 
