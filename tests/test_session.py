@@ -654,8 +654,8 @@ BAD_REQUESTS = [
     ({"rho": 0.1, "intervals": "both"}, "intervals must be 'simultaneous' or 'each', got 'both'"),
     ({"rho": 0.1, "split": 0}, "split must be above 0, got 0."),
     ({"rho": 0.1, "split": 1}, "split must be between 0.001 and 0.999, got"),
-    ({"rho": 0.1, "rows": 0}, "rows must be a whole number from 1 to"),
-    ({"rho": 0.1, "rows": 1.5}, "rows must be a whole number from 1 to"),
+    ({"rho": 0.1, "rows": 0}, "rows must be a whole number from 1 up, got"),
+    ({"rho": 0.1, "rows": 1.5}, "rows must be a whole number from 1 up, got"),
 ]
 
 

@@ -54,6 +54,12 @@ class Width(Kind):
         positive = Number("500", 0)
         if not isinstance(value, (list, tuple)):
             return positive.read(value, name)
+        if len(value) != 2:
+            option, _, _ = name.partition(" ")
+            raise RequestError(
+                f"{name} must be one number or two, got {len(value)}",
+                f"Write {option}=500, or both ends, {option}=(0, 500).",
+            )
         low, high = Range().read(value, name)
         return positive.read(high - low, name)
 

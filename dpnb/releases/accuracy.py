@@ -34,7 +34,7 @@ OPTIONS = (
     Option("epsilon", AMOUNT, None, "privacy cost as an epsilon instead, or :name"),
     Option("error", Named(POSITIVE), None,
            "margin of error instead: 50, or n=50,mean=0.1"),
-    Option("rows", Whole(1, 10**12, 100), None,
+    Option("rows", Whole(1, None, 100), None,
            "with --error: size of the groups for which the error of an AVG holds"),
     CONFIDENCE,
     EACH,

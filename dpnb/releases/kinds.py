@@ -117,17 +117,18 @@ class Number(Kind):
 
 @dataclass(frozen=True)
 class Whole(Kind):
-    """A whole number from ``low`` to ``high``; a ``word`` may stand in its place."""
+    """A whole number from ``low`` to ``high``, or up; a ``word`` may stand in its place."""
 
     low: int
-    high: int
+    high: int | None
     example: int
     word: str = ""
 
     @property
     def schema(self) -> dict[str, Any]:
         """A whole number."""
-        number = {**WHOLE, "minimum": self.low, "maximum": self.high}
+        number = {**WHOLE, "minimum": self.low}
+        number |= {} if self.high is None else {"maximum": self.high}
         return {"anyOf": [number, {"const": self.word}]} if self.word else number
 
     def read(self, value: object, name: str) -> Any:
@@ -137,17 +138,19 @@ class Whole(Kind):
         number = scalar(value)
         if isinstance(number, float) and number.is_integer():
             number = int(number)
-        if (
-            isinstance(number, bool)
-            or not isinstance(number, int)
-            or not self.low <= number <= self.high
-        ):
-            word = f", or {self.word!r}" if self.word else ""
-            raise RequestError(
-                f"{name} must be a whole number from {self.low:,} to {self.high:,}{word}, got {given(value)}",
-                f"Give a whole number such as {self.example}.",
-            )
-        return number
+        hint = f"Give a whole number such as {self.example}."
+        high = _MOST if self.high is None else self.high
+        if isinstance(number, int) and not isinstance(number, bool):
+            if self.low <= number <= high:
+                return number
+            if number > _MOST:
+                raise RequestError(f"{name} is out of range: {given(value)}", hint)
+        upto = "up" if self.high is None else f"to {self.high:,}"
+        word = f", or {self.word!r}" if self.word else ""
+        raise RequestError(
+            f"{name} must be a whole number from {self.low:,} {upto}{word}, got {given(value)}",
+            hint,
+        )
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ CASES = {
     "u no number": (of(u={"count": "x"}), "a number such as 50", of(u={"count": 50})),
     "u not positive": (of(u=-3), "a number such as 50", of(u=50)),
     "u of two, no number": (of(BOTH, u="x"), "a number such as 50", of(BOTH, u={"count": 50, "sum_x": 50})),
-    "no pair": (of(ranges=(1, 2, 3)), r"ranges=\(100, 200\)", of(ranges=(100, 200))),
+    "no pair": (of(ranges=(1, 2, 3)), r"ranges=\(0, 500\)", of(ranges=(0, 500))),
     "no width": (of(ranges="x"), "a number such as 500", of(ranges=500)),
     "part of nothing": (
         Asked(select="k, SUM(x) AS s"), "Leave it out, and ask for it with query", Asked(select="k"),

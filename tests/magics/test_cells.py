@@ -174,7 +174,7 @@ class TestQuery:
             (f"%%dpquery --rho 'x\n{SQL}", "a quote is not closed"),
             (
                 f"%%dpquery --rows many --rho 1\n{SQL}",
-                "rows must be a whole number from 1 to 1,000,000,000,000, got 'many'",
+                "rows must be a whole number from 1 up, got 'many'",
             ),
             (f"%%dpquery\n{SQL}", "needs a privacy cost or a margin of error"),
             (f"%%dpquery --rho 99\n{SQL}", "is left"),
