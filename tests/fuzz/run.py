@@ -32,6 +32,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from dpnb import Budget, verbs
 from dpnb.answers import verbs as asking
 from dpnb.curator import Curator
@@ -54,6 +56,8 @@ SECONDS = 20.0
 """No statement takes so long; where nothing happens, twenty times that."""
 TWINS = 11
 """One block of so many is also asked of other data."""
+FILES = 2
+"""One block of so many is asked of Parquet files, the others of frames."""
 TABLES = {"plain": 20, "sales": 12, "people": 12}
 """Chosen statements are asked of so many tables in turn."""
 FULL = 40
@@ -113,10 +117,12 @@ class Tables:
     def __init__(self, seed: int, number: int, *, spark: Any = None) -> None:
         self.seed, self.number = seed, number
         self.world = world_of(number)
+        self._folder = tempfile.TemporaryDirectory()
         rows = rows_of(seed, number)
-        self.curators = [self._opened(rows)]
+        kept = self._filed if number // BLOCK % FILES == 0 else dict
+        self.curators = [self._opened(kept(rows))]
         if number // BLOCK % TWINS == 0:
-            self.curators.append(self._opened(rows_of(seed, number, twin=1)))
+            self.curators.append(self._opened(kept(rows_of(seed, number, twin=1))))
         self.spark = None
         if spark is not None:
             self.spark = self._opened({name: spark(table) for name, table in rows.items()})
@@ -125,6 +131,13 @@ class Tables:
         }  # fmt: skip
         self._joined: dict[int, Rows] = {}
         self._database: Database | None = None
+
+    def _filed(self, rows: dict[str, Any]) -> dict[str, Path]:
+        folder = Path(tempfile.mkdtemp(dir=self._folder.name))
+        paths = {name: folder / f"{name}.parquet" for name in rows}
+        for name, path in paths.items():
+            pq.write_table(rows[name], path)
+        return paths
 
     def _opened(self, rows: dict[str, Any]) -> Curator:
         return Curator(self.world.tables(rows), budget=Budget(rho=10**15), noise=NoNoise())
@@ -147,6 +160,7 @@ class Tables:
             curator.close()
         if self._database is not None:
             self._database.close()
+        self._folder.cleanup()
 
     # one statement
 
@@ -332,7 +346,6 @@ def examine_chosen(seed: int, world: str) -> Report:
 
 def frames_of(session: Any, folder: Path) -> Callable[[Any], Any]:
     """Return a function that makes a cached Spark frame of an arrow table."""
-    import pyarrow.parquet as pq
 
     def frame(rows: Any) -> Any:
         path = folder / f"rows{len(list(folder.iterdir()))}.parquet"
