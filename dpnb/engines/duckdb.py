@@ -250,7 +250,7 @@ class DuckDBEngine(StatementEngine):
                 if self._in_place:
                     self._texts[name] = f"v{i}", normaliser(kind, f"v{i}", "VARCHAR", f"e{i}")
                     columns.append(f"CAST({column} AS VARCHAR) AS v{i}")
-            test = presence(kind, column, source_type) if name in table.needed else ""
+            test = presence(kind, column, source_type) if name in needed else ""
             if test:
                 tests.append(test)
                 del needed[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -139,16 +140,26 @@ def unread(error: EngineError, source: Any) -> EngineError:
     )
 
 
+# asked once for each of thousands of columns
+@lru_cache(maxsize=4)
+def _by_letters(names: tuple[str, ...]) -> Mapping[str, list[str]]:
+    """Return the spellings of each name, by the name without upper case."""
+    spellings: dict[str, list[str]] = {}
+    for name in names:
+        spellings.setdefault(name.casefold(), []).append(name)
+    return spellings
+
+
 def find_column(name: str, found: Sequence[str]) -> str:
     """Return the source's spelling of a declared column."""
-    spellings = [spelling for spelling in found if spelling.casefold() == name.casefold()]
+    spellings = _by_letters(tuple(found)).get(name.casefold(), [])
     if name in spellings:
-        spellings = [name]
+        spellings = [spelling for spelling in spellings if spelling == name]
     if not spellings:
         raise SchemaError(
             f"the source has no column {name!r}", "Declare only columns that the source has."
         )
-    if len(spellings) > 1 or list(found).count(spellings[0]) > 1:
+    if len(spellings) > 1:
         raise SchemaError(
             f"the source has several columns named {name!r}", "Rename all but one of them."
         )

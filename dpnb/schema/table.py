@@ -246,7 +246,8 @@ class Table:
     @property
     def needed(self) -> tuple[str, ...]:
         """The complete columns and the key: a row without a value in one of them is left out."""
-        return tuple(n for n in self.schema if n in self.schema.complete or n == self.key)
+        needed = {*self.schema.complete, self.key}
+        return tuple(name for name in self.schema if name in needed)
 
     def definition(self) -> dict[str, Any]:
         """Return everything public about the table as plain data.
