@@ -16,7 +16,7 @@ from dpnb.errors import RequestError, given, nearest
 from dpnb.ledger.accountant import Charge, Cost
 from dpnb.ledger.store import Store
 from dpnb.privacy.definition import ZCDP
-from dpnb.privacy.loss import PrivacyLoss, amount, amount_text, is_picked, rho_meant
+from dpnb.privacy.loss import PrivacyLoss, amount_text, is_picked, rho_meant
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.threshold import Threshold
 from dpnb.releases.kinds import AMOUNT, SHARE, Text
@@ -112,6 +112,7 @@ class DiscoveryRequest:
             If no key_delta was set aside, or the column cannot be discovered.
         """
         self._check_undeclared()
+        values = read_values(OPTIONS, self.options)
         state = self.store.accountant
         if state.privacy is not ZCDP:
             raise RequestError(
@@ -125,9 +126,8 @@ class DiscoveryRequest:
                 "the policy gives each view its own limit, so only views are answered",
                 "Finding values needs Policy(views='water-filling').",
             )
-        table = self._table()
+        table = self._table(values["table"])
         place = self._place(table)
-        values = read_values(OPTIONS, self.options)
         most = state.budget.key_delta
         delta = most / 10 if values["delta"] is None else values["delta"]
         if delta > most:
@@ -137,7 +137,7 @@ class DiscoveryRequest:
             )
         groups = 1 if table.unit is None else table.unit.max_groups
         return DiscoveryPlan(
-            table, place, self.store.version(table.name), Threshold(self._rho(), delta, groups),
+            table, place, self.store.version(table.name), Threshold(self._rho(values), delta, groups),
             values["confidence"], is_picked(self.options),
         )  # fmt: skip
 
@@ -165,8 +165,7 @@ class DiscoveryRequest:
             "Budget(epsilon=3, delta=1e-6, key_delta=1e-7)."
         )
 
-    def _table(self) -> Table:
-        name, names = self.options.get("table"), [*self.tables]
+    def _table(self, name: str | None) -> Table:
         if name is None:
             candidates = [table for table in self.tables.values() if table.schema.undeclared]
             if len(candidates) != 1:
@@ -179,8 +178,8 @@ class DiscoveryRequest:
                     else "The owner declares which columns can be searched: Schema(..., undeclared=['city']).",
                 )
             return candidates[0]
-        if not isinstance(name, str) or name not in self.tables:
-            raise RequestError(f"there is no table {given(name)}", nearest(str(name), names))
+        if name not in self.tables:
+            raise RequestError(f"there is no table {given(name)}", nearest(name, [*self.tables]))
         return self.tables[name]
 
     def _place(self, table: Table) -> int:
@@ -196,16 +195,17 @@ class DiscoveryRequest:
             else "The owner declares which columns can be searched: Schema(..., undeclared=['city']).",
         )
 
-    def _rho(self) -> Fraction:
-        rho, epsilon = self.options.get("rho"), self.options.get("epsilon")
+    def _rho(self, values: Mapping[str, Any]) -> Fraction:
+        rho: Fraction | None = values["rho"]
+        epsilon = values["epsilon"]
         if (rho is None) == (epsilon is None):
             raise RequestError(
                 "give exactly one of rho and epsilon", "Give rho=0.05, or epsilon=0.5."
             )
-        if epsilon is not None:
-            budget = self.store.accountant.budget
-            return rho_meant(epsilon, budget.noise_delta, budget.privacy)
-        return amount(rho, "rho")
+        if rho is not None:
+            return rho
+        budget = self.store.accountant.budget
+        return rho_meant(epsilon, budget.noise_delta, budget.privacy)
 
     def words(self, plan: DiscoveryPlan) -> str:
         """Describe the request for the owner of the data."""

@@ -112,8 +112,8 @@ class Dialect:
     DuckDB sums whole numbers in 128 bits, but averages them in 64 bits or in doubles, in half the time.
     Whole doubles below 2**53 add up exactly. Let no value exceed 2**k in size, in at most 2**(52 - k) rows.
     A mean of size 2**k is exact; a smaller one is off by at most 2**(k - 54), so times the count by a
-    quarter. The whole part of the mean times the count is a whole number below 2**53, hence exact; the rest
-    times the count is rounded by at most 2**-22. In all, that is less than a half.
+    quarter. The whole part of the mean times the count is multiplied as whole numbers; the rest times the
+    count, of at most 2**40 rows, is rounded by at most 2**-13. In all, that is less than a half.
     """
     most_rows = 2**40
     """An upper bound on the number of rows; an engine that knows a smaller one sets it.

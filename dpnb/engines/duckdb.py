@@ -283,7 +283,7 @@ class DuckDBEngine(StatementEngine):
         else:
             names = [self._sql.column(name) for name in table.schema] + self._sql.texts()
             names += [] if table.unit is None else ["u"]
-            source, kept = relation, ""
+            kept = ""
             if tests or needed:
                 # finding rows without missing values reads all columns: do it once, and keep a
                 # byte for each row. Any other way takes longer the more rows are left out
@@ -297,12 +297,12 @@ class DuckDBEngine(StatementEngine):
                 names += raw.values()
 
             def in_place(expressions: str) -> str:
-                codes = f"SELECT {expressions} FROM {source}"
+                codes = f"SELECT {expressions} FROM {relation}"
                 return f"SELECT codes.* FROM ({codes}) AS codes {kept}" if kept else codes
 
             self._sql.in_place, self._sql.sources = in_place, own_columns
-            codes = in_place(select_list)
-            self._run(f"CREATE VIEW rows AS SELECT {', '.join(names)} FROM ({codes}) AS codes")
+            all_codes = f"({in_place(select_list)}) AS codes"
+            self._run(f"CREATE VIEW rows AS SELECT {', '.join(names)} FROM {all_codes}")
             self._run(f"SET allowed_paths=[{text(self._file.path)}]")
         if relation == "texts":
             self._run("DROP TABLE texts")

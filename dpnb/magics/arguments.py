@@ -110,10 +110,10 @@ def _named(text: str) -> list[tuple[str, str]]:
 
 def _percent(text: str) -> float | str:
     """Return 0.02 for '2%' and for '0.02'."""
-    number = _number(text.strip().removesuffix("%"))
-    return (
-        number / 100 if text.strip().endswith("%") and isinstance(number, float) else _number(text)
-    )
+    number, percent = _number(text.strip().removesuffix("%")), text.strip().endswith("%")
+    if isinstance(number, str):
+        return text
+    return number / 100 if percent else number
 
 
 def _parts(text: str, option: str, names: Names) -> Any:
