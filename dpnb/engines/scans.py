@@ -60,8 +60,11 @@ class Tally:
 
     @classmethod
     def read(cls, rows: Sequence[Sequence[Any]]) -> Tally:
-        """Read the result of the statement of ``Dialect.tally``; the total has no text."""
-        text_counts = [(text, int(count)) for text, count in rows if text is not None]
+        """Read the result of the statement of ``Dialect.tally``; the total has no text.
+
+        The texts are sorted, because engines return groups in any order.
+        """
+        text_counts = sorted((text, int(count)) for text, count in rows if text is not None)
         (total,) = (int(count) for text, count in rows if text is None)
         return cls(
             tuple(text for text, _ in text_counts), tuple(count for _, count in text_counts), total

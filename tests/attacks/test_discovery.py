@@ -70,6 +70,9 @@ def test_what_is_drawn_does_not_depend_on_the_order_of_rows():
     )
     assert first == second
     assert first["keys"] == ["a", "b", "c"]
+    # nor does which value gets which draw depend on the order of an engine's groups
+    groups = [("b", 50), (None, 3), ("a", 49), ("c", 51)]
+    assert Tally.read(groups) == Tally.read(groups[::-1])
 
 
 def test_values_are_in_the_order_of_their_noisy_counts():
