@@ -165,22 +165,20 @@ class Dialect:
         group = f" GROUP BY {', '.join(made.cells)}" if made.cells else ""
         return f"SELECT {', '.join([*made.cells, *made.aggregates])} FROM {rows}{group}"
 
-    def by_text(
-        self, texts: Mapping[str, tuple[str, str]], keys: Sequence[str], made: Measuring, rows: str
+    def by_found(
+        self, found: Mapping[str, tuple[str, str]], keys: Sequence[str], made: Measuring, rows: str
     ) -> str:
-        """Return a statement that looks up each different text once instead of once per row.
-
-        It is slower for a column of mostly different undeclared texts, as each of them is a group.
+        """Return a statement that groups by what is read, and makes codes of the groups only.
 
         Parameters
         ----------
-        texts : mapping of str to tuple of str
-            For each column of texts, the name of the text and the SQL of its code.
+        found : mapping of str to tuple of str
+            For each such column, the name of what is read and the SQL of its code.
         rows : str
             The relation, with WHERE.
         """
-        lookups = [texts.get(name, (cell, "")) for name, cell in zip(keys, made.cells, strict=True)]
-        # the SQL of a text's code refers to the text by its own name
+        lookups = [found.get(name, (cell, "")) for name, cell in zip(keys, made.cells, strict=True)]
+        # the SQL of a code refers to what is read by its own name
         names = [value if code else f"k{i}" for i, (value, code) in enumerate(lookups)]
         groups = [value for value, _ in lookups]
         sums = [f"t{i}" for i in range(len(made.aggregates))]

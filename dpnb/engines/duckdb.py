@@ -32,7 +32,10 @@ from dpnb.engines.normaliser import (
     TEXT_IDS,
     TEXTS,
     WHOLE,
+    found,
+    found_code,
     id_code,
+    is_short,
     normaliser,
     presence,
     text_code,
@@ -106,6 +109,8 @@ class DuckDBDialect(Dialect):
         super().__init__(schema, rows)
         self.sources: dict[str, str] = {}
         """For each column, expressions of the file's columns with their names; the id's under ""."""
+        self.codes: dict[str, str] = {}
+        """For each category, the expression of its code, of what its source has read."""
 
     def rows(self, columns: Collection[str]) -> str:
         """Return the relation of all rows, with these columns of the table's own at least.
@@ -117,7 +122,11 @@ class DuckDBDialect(Dialect):
         if in_place is None:
             return self._rows
         needed = [text for name, text in self.sources.items() if not name or name in columns]
-        return f"({in_place(', '.join(needed) or '0 AS nothing')}) AS rows"
+        every = in_place(", ".join(needed) or "0 AS nothing")
+        codes = [code for name, code in self.codes.items() if name in columns]
+        if codes:
+            every = f"SELECT *, {', '.join(codes)} FROM ({every})"
+        return f"({every}) AS rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +200,7 @@ class DuckDBEngine(StatementEngine):
         self._in_place = False
         self._lookup_key = table.key
         self._looked_up: set[str] = set()
-        self._texts: dict[str, tuple[str, str]] = {}
+        self._positions: dict[str, tuple[str, str]] = {}
         self._connection = connected()
         self._cursors: dict[str, Any] = {}
         self._loading = threading.Lock()
@@ -234,6 +243,8 @@ class DuckDBEngine(StatementEngine):
         ((rows,),) = self._run(f"SELECT COUNT(*) FROM {relation}")
         self._sql.most_rows = max(_FEW, rows)
         sources: dict[str, list[str]] = {}
+        codes: dict[str, str] = {}
+        long_lists: set[str] = set()
         needed = self._sql.needed(table)
         tests: list[str] = []
         raw: dict[str, str] = {}
@@ -245,16 +256,20 @@ class DuckDBEngine(StatementEngine):
             if not fits:
                 raise misfit(name, kind, source_type)
             if isinstance(kind, Category):
-                values = ", ".join(text(value) for value in kind.values)
-                self._run(f"CREATE TYPE e{i} AS ENUM ({values})")
-                if self._in_place:
-                    self._texts[name] = f"v{i}", normaliser(kind, f"v{i}", "VARCHAR", f"e{i}")
-                    columns.append(f"CAST({column} AS VARCHAR) AS v{i}")
+                code = found_code(kind, f"v{i}", f"e{i}")
+                codes[name] = f"{code} AS c{i}"
+                columns.append(f"{found(kind, column)} AS v{i}")
+                if is_short(kind):
+                    self._positions[name] = f"v{i}", code
+                else:
+                    long_lists.add(name)
+                    self._declare(kind, f"e{i}")
+                continue
             test = presence(kind, column, source_type) if name in needed else ""
             if test:
                 tests.append(test)
                 del needed[name]
-            code = normaliser(kind, column, source_type, f"e{i}", present=bool(test))
+            code = normaliser(kind, column, source_type, present=bool(test))
             columns.append(f"{code} AS c{i}")
             compared = isinstance(kind, Integer) and source_type in WHOLE - {"BOOLEAN"}
             # the rows of ids are loaded into memory before they are asked for
@@ -275,20 +290,27 @@ class DuckDBEngine(StatementEngine):
             self._text_ids = source_type in TEXT_IDS
         select_list, complete = ", ".join(columns), present(needed.values())
         whole = " AND ".join(tests) or "TRUE"
+        names = [codes.get(name, self._sql.column(name)) for name in table.schema]
+        names += self._sql.texts() + ([] if table.unit is None else ["u"])
         if self._file is None or not self._in_place:
-            codes = f"SELECT {select_list} FROM {relation} WHERE {whole}"
-            self._run(f"CREATE TABLE rows AS SELECT * FROM ({codes}) WHERE {complete}")
+            every = f"SELECT {select_list} FROM {relation} WHERE {whole}"
+            every = f"SELECT {', '.join(names)} FROM ({every})"
+            self._run(f"CREATE TABLE rows AS SELECT * FROM ({every}) WHERE {complete}")
             if self._file is not None:
                 self._file.check()
         else:
-            names = [self._sql.column(name) for name in table.schema] + self._sql.texts()
-            names += [] if table.unit is None else ["u"]
-            kept = ""
+            kept = place = order = ""
+            if needed.keys() & long_lists:
+                # DuckDB keeps the order of a file's rows, but not where it looks them up in a list
+                place, order = ", row_number() OVER () AS place", " ORDER BY place"
             if tests or needed:
                 # finding rows without missing values reads all columns: do it once, and keep a
                 # byte for each row. Any other way takes longer the more rows are left out
-                every = f"SELECT {select_list}, {whole} AS whole FROM {relation}"
-                self._run(f"CREATE TABLE valid AS SELECT whole AND {complete} AS ok FROM ({every})")
+                every = f"SELECT {select_list}, {whole} AS whole{place} FROM {relation}"
+                looked_at = [codes.get(name, column) for name, column in needed.items()]
+                every = f"SELECT {', '.join(['*', *looked_at])} FROM ({every})"
+                every = f"SELECT whole AND {complete} AS ok FROM ({every}){order}"
+                self._run(f"CREATE TABLE valid AS {every}")
                 self._file.check()
                 kept = "POSITIONAL JOIN valid WHERE ok"
                 # beyond this join no condition reaches the file, where a block of values that
@@ -297,12 +319,12 @@ class DuckDBEngine(StatementEngine):
                 names += raw.values()
 
             def in_place(expressions: str) -> str:
-                codes = f"SELECT {expressions} FROM {relation}"
-                return f"SELECT codes.* FROM ({codes}) AS codes {kept}" if kept else codes
+                every = f"SELECT {expressions} FROM {relation}"
+                return f"SELECT every.* FROM ({every}) AS every {kept}" if kept else every
 
-            self._sql.in_place, self._sql.sources = in_place, own_columns
-            all_codes = f"({in_place(select_list)}) AS codes"
-            self._run(f"CREATE VIEW rows AS SELECT {', '.join(names)} FROM {all_codes}")
+            self._sql.in_place, self._sql.sources, self._sql.codes = in_place, own_columns, codes
+            all_rows = f"({in_place(select_list)}) AS every"
+            self._run(f"CREATE VIEW rows AS SELECT {', '.join(names)} FROM {all_rows}")
             self._run(f"SET allowed_paths=[{text(self._file.path)}]")
         if relation == "texts":
             self._run("DROP TABLE texts")
@@ -311,6 +333,13 @@ class DuckDBEngine(StatementEngine):
         for setting in _LOCK:
             self._run(setting)
         self._check_key(table)
+
+    def _declare(self, kind: Category, name: str) -> None:
+        """Create the type and the table of a long list of declared values."""
+        values = [text(value) for value in kind.values]
+        self._run(f"CREATE TYPE {name} AS ENUM ({', '.join(values)})")
+        rows = ", ".join(f"({value})" for value in values)
+        self._run(f"CREATE TABLE {name} AS SELECT * FROM (VALUES {rows}) AS listed(value)")
 
     def _decodable(
         self, relation: str, file: _File, names: Sequence[str], types: Mapping[str, str]
@@ -437,11 +466,11 @@ class DuckDBEngine(StatementEngine):
         return guarded(lambda: list(self._connection.execute(statement).fetchall()))
 
     def _grouped(self, scan: Scan, aggregation: Measuring, rows: str) -> str:
-        texts = self._texts.keys() & set(scan.keys)
+        positions = self._positions.keys() & set(scan.keys)
         alone = self._sql.rows(scan.columns) == self._sql.relation(scan.columns)
         # a file that is read in place has no ids that are cut
-        if texts and aggregation.adds_up and alone and self._in_place:
-            return self._sql.by_text(self._texts, scan.keys, aggregation, rows)
+        if positions and aggregation.adds_up and alone and self._in_place:
+            return self._sql.by_found(self._positions, scan.keys, aggregation, rows)
         return super()._grouped(scan, aggregation, rows)
 
     def marginals(self, scan: MarginalScan) -> Marginals:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dpnb.engines.codes import no_ids, short_text
 from dpnb.engines.dialect import literal, smallest_integer
-from dpnb.engines.sources import undiscovered
-from dpnb.schema.columns import Category, Integer, Kind, Real
+from dpnb.engines.sources import text, undiscovered
+from dpnb.schema.columns import Category, Date, Integer, Kind, Real
 
 WHOLE = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
@@ -18,6 +18,9 @@ NOTHING = {'"NULL"', "NULL"}
 TEXTS = {"VARCHAR", "ENUM", "UUID"}
 TEXT_IDS = TEXTS | {"HUGEINT", "UBIGINT", "UHUGEINT"}
 """Types whose ids are kept as texts: such whole numbers can be larger than a BIGINT."""
+
+SHORT_LIST = 250
+"""So many declared values are searched one after the other; more of them are hashed."""
 
 
 def _within(value: str, low: str, high: str) -> str:
@@ -34,16 +37,46 @@ def presence(kind: Kind, column: str, source_type: str) -> str:
     return ""
 
 
+def is_short(kind: Category) -> bool:
+    """Whether :func:`found` is the position of a value."""
+    return len(kind.values) <= SHORT_LIST
+
+
+def found(kind: Category, column: str) -> str:
+    """Return the SQL of what is read of a category, from which :func:`found_code` makes its code.
+
+    It is the text where the list of declared values is long. Otherwise it is the position in the
+    list, from 1: DuckDB searches the list once for each value in a dictionary. A missing value has
+    the position after the last one, and an undeclared value has none.
+    """
+    column = f"CAST({column} AS VARCHAR)"
+    if not is_short(kind):
+        return column
+    return f"list_position([{', '.join(map(text, kind.values))}, NULL], {column})"
+
+
+def found_code(kind: Category, found: str, enum: str) -> str:
+    """Return the SQL of the code of what was :func:`found`.
+
+    ``enum`` is the type of a long list, and a table of it. No cast of an undeclared value may be
+    tried: DuckDB 2.0 would search the whole list for a similar one, and time would tell of it.
+    """
+    if is_short(kind):
+        missing = f"{found} > {len(kind.values)}"
+        code = f"CAST({found} - 1 AS UTINYINT)"
+    else:
+        missing = f"{found} IS NULL"
+        declared = f"CASE WHEN {found} IN (SELECT value FROM {enum}) THEN {found} END"
+        code = f"enum_code(CAST({declared} AS {enum}))"
+    if kind.other is not None:
+        code = f"COALESCE({code}, {kind.values.index(kind.other)})"
+    return f"CASE WHEN {missing} THEN NULL ELSE {code} END"
+
+
 def normaliser(
-    kind: Kind, column: str, source_type: str, enum: str, *, present: bool = False
+    kind: Integer | Real | Date, column: str, source_type: str, *, present: bool = False
 ) -> str:
-    """Return the SQL that maps a source value to its code; ``present`` ones are not missing."""
-    if isinstance(kind, Category):
-        position = f"enum_code(TRY_CAST(CAST({column} AS VARCHAR) AS {enum}))"
-        if kind.other is None:
-            return position
-        other = kind.values.index(kind.other)
-        return f"CASE WHEN {column} IS NOT NULL THEN COALESCE({position}, {other}) END"
+    """Return the SQL of the code of a source's number or day; ``present`` ones are not missing."""
     if isinstance(kind, Integer):
         result = smallest_integer(kind.low, kind.high)
         if source_type == "BOOLEAN":

@@ -248,7 +248,7 @@ class SparkEngine(StatementEngine):
 
     def _grouped(self, scan: Scan, aggregation: Measuring, rows: str) -> str:
         if self._lists.keys() & set(scan.keys) and aggregation.adds_up:
-            return self._sql.by_text(self._lists, scan.keys, aggregation, rows)
+            return self._sql.by_found(self._lists, scan.keys, aggregation, rows)
         return super()._grouped(scan, aggregation, rows)
 
     def fingerprint(self, key: bytes) -> str:

@@ -17,6 +17,7 @@ import pytest
 import dpnb
 from dpnb.engines import duckdb
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.engines.normaliser import SHORT_LIST
 from dpnb.schema.columns import Category, Date, Integer, Real
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
@@ -27,6 +28,7 @@ KINDS = {
     "x": Integer(0, 100),
     "y": Real(0, 10),
     "d": Date("2020-01-01", "2020-12-31"),
+    "l": Category([f"v{i}" for i in range(SHORT_LIST + 1)]),
 }
 STATEMENTS = (
     "SELECT g, COUNT(*) AS n, AVG(x) AS m FROM t GROUP BY g",
@@ -37,6 +39,7 @@ STATEMENTS = (
     "SELECT g, VARIANCE(x) AS v FROM t WHERE g = 'a' OR k IN (1, 2) GROUP BY g",
     "SELECT SUM(x * k) AS s FROM t WHERE g = 'a'",
     "SELECT MEDIAN(x) AS q FROM t",
+    "SELECT l, COUNT(*) AS n, AVG(y) AS m FROM t WHERE l != 'v7' GROUP BY l",
 )
 ROWS = 3_000
 
@@ -51,6 +54,7 @@ def frame() -> pd.DataFrame:
             "x": (places * 31 % 89 + 5).astype("int64"),
             "y": places * 17 % 83 / 10 + 0.5,
             "d": pd.to_datetime("2020-02-01") + pd.to_timedelta(places * 13 % 300, unit="D"),
+            "l": "v" + (places * 11 % 200).astype(str),
         }
     )
 
@@ -70,6 +74,8 @@ VARIANTS = {
     "a decimal that is not finite": lambda: with_one("y", float("inf")),
     "a day outside": lambda: with_one("d", pd.Timestamp("1999-01-01")),
     "another text": lambda: with_one("g", "zebra"),
+    "another text of a long list": lambda: with_one("l", "zebra"),
+    "a text lacks": lambda: with_one("l", None),
     "a number lacks": lambda: with_one("x", None),
     "one value only": lambda: frame().assign(x=50, y=5.0, k=3),
     "sorted": lambda: frame().sort_values(["x", "y"], ignore_index=True),

@@ -5,8 +5,11 @@ from __future__ import annotations
 import datetime
 import logging
 import math
+import time
 import warnings
+from contextlib import closing
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -16,7 +19,9 @@ import pytest
 import dpnb
 from dpnb import Category, Date, Integer, Real, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.engines.normaliser import SHORT_LIST
 from dpnb.privacy.definition import PURE, ZCDP
+from tests.kit.streams import LONG
 
 INF = math.inf
 LARGE = 2**53
@@ -235,6 +240,70 @@ def test_facts_about_data_are_answered_without_a_word(name, privacy, caplog, cap
                 assert answer.to_frame().notna()[answer.to_frame().columns[-1]].all()
     assert not caplog.records
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.fixture(scope="module")
+def towns(tmp_path_factory):
+    """A file of many blocks: a third declared texts, a third others, all different, a third none."""
+    path = tmp_path_factory.mktemp("towns") / "t.parquet"
+    rows = 500_000
+    places = np.arange(rows)
+    town = [None if i % 3 == 2 else f"t{i * 7 % 400}" if i % 3 else f"other {i}" for i in places]
+    age = pd.array(places % 100, dtype="Int64")
+    age[places % 11 == 0] = pd.NA
+    pd.DataFrame({"town": town, "age": age}).to_parquet(path, row_group_size=20_000)
+    return path
+
+
+class TestLists:
+    """Short lists of declared values are searched, longer ones hashed."""
+
+    @pytest.mark.parametrize("count", [SHORT_LIST, SHORT_LIST + 1])
+    @pytest.mark.parametrize("other", [None, "t7"])
+    @pytest.mark.parametrize("complete", [(), ("age",), ("town", "age")])
+    def test_short_and_long_lists_in_a_file(self, count, other, complete, towns, vectors):
+        declared = [f"t{i}" for i in range(count)]
+        columns = {"town": Category(declared, other=other), "age": Integer(0, 99)}
+        table = Table("t", towns, Schema(columns, complete=complete))
+        rows = pd.read_parquet(towns)
+        known = rows["town"].isin(declared)
+        rows["town"] = rows["town"].where(known | rows["town"].isna(), other)
+        rows = rows.dropna(subset=list(complete))
+        groups = rows.groupby("town")["age"]
+        by_town = "SELECT town, COUNT(*), SUM(age) FROM t GROUP BY town"
+        assert vectors(table, by_town) == [
+            groups.agg(found).reindex(declared, fill_value=0).tolist() for found in ("size", "sum")
+        ]
+        alone = rows["town"] == "t7"
+        assert vectors(table, "SELECT COUNT(*) FROM t WHERE town = 't7'") == [[alone.sum()]]
+
+    @pytest.mark.parametrize("count", [3, SHORT_LIST, 1_000])
+    def test_undeclared_texts_take_no_longer(self, count, tmp_path, vectors):
+        """A cast that fails takes a thousand times as long as reading: DuckDB looks for similar values."""
+        path, rows = tmp_path / "t.parquet", 10_000_000 if LONG else 100_000
+        kind = Category([f"t{i}" for i in range(count)], other="t2")
+        table = Table("t", path, Schema({"town": kind}))
+        with duckdb.connect() as plain:
+            text = f"CASE WHEN range = 7 THEN 't1' ELSE 'town ' || range END AS town FROM range({rows})"
+            plain.execute(f"COPY (SELECT {text}) TO '{path}' (FORMAT parquet)")
+            read = least(
+                lambda: plain.execute(f"SELECT max(length(town)) FROM '{path}'").fetchall()
+            )
+        with closing(DuckDBEngine(table)) as engine:
+            by_town = "SELECT town, COUNT(*) FROM t GROUP BY town"
+            assert vectors(table, by_town, engine) == [[0, 1, rows - 1, *[0] * (count - 3)]]
+            taken = least(lambda: vectors(table, by_town, engine))
+        assert taken <= 50 * read
+
+
+def least(work):
+    """The least CPU seconds of three times."""
+    taken = []
+    for _ in range(3):
+        start = time.process_time()
+        work()
+        taken.append(time.process_time() - start)
+    return min(taken)
 
 
 class TestCompleteColumns:
