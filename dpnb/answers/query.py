@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from dpnb.answers import assembly
@@ -203,7 +204,18 @@ class AnswerRequest:
 
     def result(self, plan: Plan, charge: Charge, *, fresh: bool) -> Answer:
         """Build the answer from the committed versions."""
-        return assembly.answer(self.sql, plan, charge, self.store, fresh=fresh)
+        make = partial(assembly.answer, self.sql, plan, charge, self.store, fresh=fresh)
+        if fresh:
+            return make()
+        # nothing changes until something is committed, or a grant expires
+        granted = self.store.provenance.granted(self.analyst, self.store.now())
+        state = charge.sequence, self.store.ledger.sequence, granted
+        return self.runner.memo.at(self._named("answer"), state, make, _values)
+
+
+def _values(answer: Answer) -> int:
+    """Return about how many numbers and labels an answer has."""
+    return len(answer.groups) * (len(answer.keys) + 4 * len(answer.estimates))
 
 
 def _definitions(plan: Plan) -> dict[str, dict[str, Any]]:

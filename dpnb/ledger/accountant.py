@@ -196,6 +196,8 @@ class Accountant:
         self._looks: dict[
             tuple[str, tuple[str, ...]], tuple[int, dict[tuple[Fraction, ...], int]]
         ] = {}
+        # the first charges of two different statements, which tell of any third what came before
+        self._statements: dict[tuple[str, str], list[Charge]] = {}
         self._repeated: dict[tuple[str, str], str] = {}
         self.synopses = Synopses(self.privacy, self.budget.release_delta)
         self._applied = 0
@@ -237,7 +239,7 @@ class Accountant:
             other.query != charge.query
             for view in set(charge.declared)
             if view is not None
-            for other in self.served.get((charge.analyst, view), ())
+            for other in self._statements.get((charge.analyst, view), ())
             if other.sequence < charge.sequence
         )
 
@@ -443,6 +445,9 @@ class Accountant:
         self.note(analyst, cost)
         for view in cost.steps:
             self.served.setdefault((analyst, view), []).append(charge)
+            statements = self._statements.setdefault((analyst, view), [])
+            if len(statements) < 2 and all(one.query != charge.query for one in statements):
+                statements.append(charge)
         if charge.conditional:
             self.conditional.update(levels)
         self._keep(charge, entry, total)

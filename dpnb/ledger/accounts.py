@@ -359,8 +359,10 @@ class ProvenanceTable:
     def _left(self, row: str) -> PrivacyLoss:
         """Return what is left of the account's or its analyst's limit, whichever is less."""
         privacy, rows = self.privacy, self.rows_with(row)
-        total = sum(map(self.spent, rows), NONE)
         account_left = left_of(self.limit(row), self.spent(row), privacy)
+        if len(rows) == 1:
+            return account_left
+        total = sum(map(self.spent, rows), NONE)
         analyst_left = left_of(self._total_limit(rows), total, privacy)
         least = min(account_left, analyst_left, key=lambda left: left.level(privacy))
         return replace(least, delta=min(account_left.delta, analyst_left.delta))

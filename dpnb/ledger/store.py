@@ -61,6 +61,8 @@ class Store:
         self._provenance: ProvenanceTable | None = None
         self._clock = ""
         self._secret = b""
+        self.name = ""
+        """A public name of this ledger, which results give as their source."""
         self._opened: dict[str, Version] = {}
         try:
             self.follow()
@@ -72,11 +74,6 @@ class Store:
     def new(self) -> bool:
         """Whether the ledger is still empty."""
         return self._accountant is None
-
-    @property
-    def name(self) -> str:
-        """A public name of this ledger, which results give as their source."""
-        return hmac.digest(self._secret, b"public name of the ledger", "sha256")[:8].hex()
 
     def secret(self, purpose: str) -> bytes:
         """Return a secret key of this ledger for one purpose."""
@@ -268,6 +265,7 @@ class Store:
             self._provenance = ProvenanceTable(self._accountant, policy, policy)
             self._provenance.since["policy", "opened"] = str(entry.get("time", ""))
             self._secret = bytes.fromhex(entry["secret"])
+            self.name = self.secret("public name of the ledger")[:8].hex()
             self.stamp = {label: label for label in STAMPS}[entry["stamp"]]
         elif entry["kind"] == "table":
             definition = entry["definition"]
