@@ -151,3 +151,45 @@ def test_what_duckdb_would_take_from_the_file_is_seen(usual, tmp_path, monkeypat
     made = frame(), VARIANTS["a number lacks"](), VARIANTS["one value only"]()
     found = [plans(stored(rows, complete, tmp_path), asked) for rows in made]
     assert any(one != found[0] for one in found[1:])
+
+
+@pytest.fixture(scope="module")
+def sales():
+    """Rows that are kept in memory, of products only one of which is listed."""
+    rows = pd.DataFrame({"product": [i // 500 for i in range(ROWS)], "amount": 7})
+    listed = pd.DataFrame({"product": [0], "kind": ["tool"]})
+    product = Integer(0, 9)
+    return [
+        Table("sales", rows, Schema({"product": product, "amount": Integer(0, 9)})),
+        Table(
+            "products", listed, Schema({"product": product, "kind": Category(["tool", "toy"])}),
+            public=True, key="product",
+        ),
+    ]  # fmt: skip
+
+
+def filters(tables: Sequence[Table]) -> list[str]:
+    """Return what DuckDB takes from what a look-up lists to the rows that it reads."""
+    found = []
+    fetched = DuckDBEngine._fetched
+
+    def explained(engine, statement, work):
+        (row,) = engine._connection.execute(f"EXPLAIN ANALYZE {statement}").fetchall()
+        found.extend(re.findall("Dynamic Filters", row[1]))
+        return fetched(engine, statement, work)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DuckDBEngine, "_fetched", explained)
+        with dpnb.Session(tables, budget=dpnb.Budget(rho=1)) as session:
+            session.query(
+                "SELECT p.kind, COUNT(*) AS n FROM sales s JOIN products p "
+                "ON s.product = p.product GROUP BY p.kind",
+                rho="0.1",
+            )
+    return found
+
+
+def test_no_block_is_left_out_where_a_look_up_finds_nothing(sales, monkeypatch):
+    assert filters(sales) == []
+    monkeypatch.setattr(duckdb, "_BLIND", "statistics_propagation")
+    assert filters(sales)

@@ -24,6 +24,7 @@ WATCHED = {
     "answers": [],
     "service": ["--seconds", "8"],
     "query": ["--rows", "32561", "10000000", "--runs", "5"],
+    "units": [],
     "bayes.speed": ["--repeats", "10"],
     "probe.speed": ["--runs", "5"],
     "dpxplain.speed": ["--large", "0", "--runs", "5"],
