@@ -158,7 +158,18 @@ class Dialect:
         rows = self.relation(scan.columns)
         if groups:
             rows = self.cut(scan.keys, groups, key, text=text, rows=rows)
-        return rows if scan.where == EVERY else f"{rows} WHERE {self.predicate(scan.where)}"
+        return (
+            rows
+            if scan.where == EVERY
+            else self.only(rows, self.predicate(scan.where), scan.columns)
+        )
+
+    def only(self, rows: str, condition: str, columns: Collection[str] | None = None) -> str:
+        """Return the rows of a relation that satisfy a condition.
+
+        ``columns`` are those for which it is the :meth:`relation`.
+        """
+        return f"{rows} WHERE {condition}"
 
     def grouped(self, made: Measuring, rows: str) -> str:
         """Return the statement with the aggregates of each group of a relation, with WHERE."""
@@ -437,7 +448,7 @@ class Dialect:
         different texts. An id counts for its first ``groups`` texts, in its own secret order; 0
         counts rows.
         """
-        rows = f"(SELECT * FROM {self._rows} WHERE {column} IS NOT NULL) AS known"
+        rows = f"(SELECT * FROM {self.only(self._rows, f'{column} IS NOT NULL')}) AS known"
         counts = f"SELECT {column} AS value, COUNT(*) AS n FROM {rows} GROUP BY {column}"
         if groups:
             order = order_of_cells(self.text_number(column), self.id_number(text=text), key)
@@ -462,10 +473,11 @@ class Dialect:
         for sql, size in map(self.cell, keys):
             cell = f"({cell}) * {size} + ({sql})"
         order = order_of_cells("cell", self.id_number(text=text), key)
+        numbered = f"(SELECT *, {cell} AS cell FROM {rows or self._rows}) AS numbered"
         return (
             f"(SELECT * FROM (SELECT *, dense_rank() OVER (PARTITION BY u ORDER BY {order}, cell) "
-            f"AS place FROM (SELECT *, {cell} AS cell FROM {rows or self._rows}) AS numbered "
-            f"WHERE cell IS NOT NULL) AS placed WHERE place <= {groups}) AS cut"
+            f"AS place FROM {self.only(numbered, 'cell IS NOT NULL')}) AS placed "
+            f"WHERE place <= {groups}) AS cut"
         )
 
     def kept(self, most: int, key: bytes, *, text: bool, rows: str | None = None) -> str:

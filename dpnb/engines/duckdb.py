@@ -112,6 +112,8 @@ class DuckDBDialect(Dialect):
         """For each column, expressions of the file's columns with their names; the id's under ""."""
         self.codes: dict[str, str] = {}
         """For each category, the expression of its code, of what its source has read."""
+        self.beside = ""
+        """A column of a file's numbers of rows, if they are not joined with others by position."""
 
     def rows(self, columns: Collection[str]) -> str:
         """Return the relation of all rows, with these columns of the table's own at least.
@@ -123,11 +125,32 @@ class DuckDBDialect(Dialect):
         if in_place is None:
             return self._rows
         needed = [text for name, text in self.sources.items() if not name or name in columns]
+        needed += [f"file_row_number AS {self.beside}"] if self.beside else []
         every = in_place(", ".join(needed) or "0 AS nothing")
         codes = [code for name, code in self.codes.items() if name in columns]
         if codes:
             every = f"SELECT *, {', '.join(codes)} FROM ({every})"
         return f"({every}) AS rows"
+
+    def only(self, rows: str, condition: str, columns: Collection[str] | None = None) -> str:
+        """Return the rows of a relation that satisfy a condition.
+
+        DuckDB would skip a block of rows if a condition fails for all of it, and time would tell of
+        single rows. It compares a bare condition with the least and largest value of a block in
+        memory, and evaluates one about a single column of a file while it reads that. Nothing gets
+        past a join by position.
+        """
+        in_place = columns is not None and self.in_place is not None
+        if in_place and self.beside:
+            every = f"{self.beside} IS NULL OR {self.beside} IS NOT NULL"
+            condition = f"({condition}) = ({every})"
+        elif columns is None or not in_place or not self.alone(columns):
+            condition = f"COALESCE({condition}, FALSE)"
+        return super().only(rows, condition)
+
+    def alone(self, columns: Collection[str]) -> bool:
+        """Whether no other table is looked up for these columns."""
+        return self.rows(columns) == self.relation(columns)
 
     def kept(self, most: int, key: bytes, *, text: bool, rows: str | None = None) -> str:
         """Return the statement that keeps each id's first ``most`` rows, in its secret order.
@@ -329,15 +352,14 @@ class DuckDBEngine(StatementEngine):
                 self._run(f"CREATE TABLE valid AS {every}")
                 self._file.check()
                 kept = "POSITIONAL JOIN valid WHERE ok"
-                # beyond this join no condition reaches the file, where a block of values that
-                # all fail it would be left out; then time would tell of single rows
-                self._sql.raw = raw
-                names += raw.values()
+            else:
+                self._sql.beside = "file_row"
 
             def in_place(expressions: str) -> str:
                 every = f"SELECT {expressions} FROM {relation}"
                 return f"SELECT every.* FROM ({every}) AS every {kept}" if kept else every
 
+            self._sql.raw = raw
             self._sql.in_place, self._sql.sources, self._sql.codes = in_place, own_columns, codes
             all_rows = f"({in_place(select_list)}) AS every"
             self._run(f"CREATE VIEW rows AS SELECT {', '.join(names)} FROM {all_rows}")
@@ -408,8 +430,7 @@ class DuckDBEngine(StatementEngine):
         """Load the codes of a file into memory for good."""
         with self._loading:
             if self._file is not None:
-                raw = ", ".join(self._sql.raw.values())
-                self._keep(f"SELECT *{f' EXCLUDE ({raw})' if raw else ''} FROM rows")
+                self._keep("SELECT * FROM rows")
 
     def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
         """Return why the rows of another engine cannot be looked up, with a hint."""
@@ -483,7 +504,7 @@ class DuckDBEngine(StatementEngine):
 
     def _grouped(self, scan: Scan, aggregation: Measuring, rows: str) -> str:
         positions = self._positions.keys() & set(scan.keys)
-        alone = self._sql.rows(scan.columns) == self._sql.relation(scan.columns)
+        alone = self._sql.alone(scan.columns)
         # a file that is read in place has no ids that are cut
         if positions and aggregation.adds_up and alone and self._in_place:
             return self._sql.by_found(self._positions, scan.keys, aggregation, rows)

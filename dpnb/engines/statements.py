@@ -174,10 +174,10 @@ class StatementEngine(ABC):
             else self._sql.terms(scan.measure, EVERY, present=scan.measure.value == scan.value)
         )
         sums = "".join(f", {sql} AS t{i}" for i, (sql, _) in enumerate(terms))
-        rows = self._sql.relation(scan.columns)
+        rows = self._sql.only(self._sql.relation(scan.columns), " AND ".join(where), scan.columns)
         branches = [
             f"SELECT {place} AS place, {self._sql.joint(attributes, scan)} AS joint, COUNT(*) AS n{sums} "
-            f"FROM {rows} WHERE {' AND '.join(where)} GROUP BY joint"
+            f"FROM {rows} GROUP BY joint"
             for place, attributes in enumerate(scan.sets)
         ]
         # planning time grows with the square of the number of branches

@@ -209,15 +209,17 @@ def test_counts_that_are_kept_do_not_outlive_their_file(tmp_path):
         assert session.query(sql, rho="0.1").estimates == first.estimates
 
 
+@pytest.mark.parametrize("complete", [["x", "y"], []], ids=["complete", "may lack"])
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int64", "uint64", "bool"])
-def test_conditions_hold_for_what_is_clamped(kind, tmp_path, vectors):
+def test_conditions_hold_for_what_is_clamped(kind, complete, tmp_path, vectors):
     """Where a file is read in place, they compare its own numbers, as long as it is not loaded."""
     numbers = {"int8": [-128, -6, -5, 0, 5, 6, 127], "bool": [False, True, True]}.get(
         kind, [0, 4, 5, 6, 250 if kind == "uint8" else 2**63 - 1]
     )
     path = tmp_path / "t.parquet"
-    pq.write_table(pa.table({"x": pa.array(numbers, kind), "y": [1] * len(numbers)}), path)
-    schema = Schema({"x": Integer(-5, 5), "y": Integer(0, 1)}, complete=["x", "y"])
+    rows = pa.table({"x": pa.array([*numbers, None], kind), "y": [1] * (len(numbers) + 1)})
+    pq.write_table(rows, path)
+    schema = Schema({"x": Integer(-5, 5), "y": Integer(0, 1)}, complete=complete)
     table = Table("t", path, schema)
     engine = DuckDBEngine(table)
     assert bool(engine._sql.raw.get("x")) == (kind != "bool")
@@ -233,6 +235,18 @@ def test_conditions_hold_for_what_is_clamped(kind, tmp_path, vectors):
                 assert found == [[inside + beside], [inside]], (sql, loaded)
         engine._load_rows()
     engine.close()
+
+
+def test_a_file_may_have_columns_named_like_duckdbs_own(tmp_path, vectors):
+    path = tmp_path / "t.parquet"
+    columns = {"file_row_number": ["a", None, "b", "-1"], "file_row": [1, 2, 3, None], "x": [1, 2, 3, 4]}  # fmt: skip
+    pq.write_table(pa.table(columns), path)
+    kinds = {"file_row_number": Category(["a", "b"]), "file_row": Integer(0, 9)}
+    table = Table("t", path, Schema({**kinds, "x": Integer(0, 9)}))
+    for condition, count in {
+        "x >= 2": 3, "file_row_number = 'a'": 1, "file_row >= 2": 2, "file_row IS NULL": 1,
+    }.items():  # fmt: skip
+        assert vectors(table, f"SELECT COUNT(*) FROM t WHERE {condition}") == [[count]]
 
 
 def test_a_reversed_pandas_frame_can_be_opened(vectors):
