@@ -480,11 +480,8 @@ class Dialect:
             f"WHERE place <= {groups}) AS cut"
         )
 
-    def kept(self, most: int, key: bytes, *, text: bool, rows: str | None = None) -> str:
-        """Return the statement that keeps each id's first ``most`` rows, in its secret order.
-
-        They come from the relation ``rows``, or from all rows.
-        """
+    def kept(self, most: int, key: bytes, *, text: bool) -> str:
+        """Return the statement that keeps each id's first ``most`` rows, in its secret order."""
         columns = {self.column(name): kind for name, kind in self._schema.items()}
         texts = [self.text_number(name) for name in self.texts()]
         order = order_of_rows(columns, self.id_number(text=text), key, texts)
@@ -494,7 +491,7 @@ class Dialect:
         return (
             f"SELECT {names} FROM (SELECT {names}, row_number() OVER (PARTITION BY u ORDER BY "
             f"{order}, {tie_breaks}) AS place "
-            f"FROM {rows or self._rows}) AS placed WHERE place <= {most}"
+            f"FROM {self._rows}) AS placed WHERE place <= {most}"
         )
 
     def in_groups(self, scan: MarginalScan) -> str:

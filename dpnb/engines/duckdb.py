@@ -152,21 +152,6 @@ class DuckDBDialect(Dialect):
         """Whether no other table is looked up for these columns."""
         return self.rows(columns) == self.relation(columns)
 
-    def kept(self, most: int, key: bytes, *, text: bool, rows: str | None = None) -> str:
-        """Return the statement that keeps each id's first ``most`` rows, in its secret order.
-
-        Only the rows of ids that have more are put in order, which takes longer than anything else.
-        """
-        rows = rows or self._rows
-        many = f"SELECT u FROM {rows} GROUP BY u HAVING COUNT(*) > {most}"
-        names = ", ".join([*map(self.column, self._schema), *self.texts(), "u"])
-        theirs = f"(SELECT * FROM {rows} SEMI JOIN many USING (u))"
-        ordered = super().kept(most, key, text=text, rows=theirs)
-        return (
-            f"WITH many AS MATERIALIZED ({many}) "
-            f"SELECT {names} FROM {rows} ANTI JOIN many USING (u) UNION ALL {ordered}"
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class _File:
