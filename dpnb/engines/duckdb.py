@@ -279,8 +279,12 @@ class DuckDBEngine(StatementEngine):
             fits = source_name in texts or source_type in _FITS[type(kind)] | NOTHING
             if not fits:
                 raise misfit(name, kind, source_type)
+            test = presence(kind, column, source_type) if name in needed else ""
+            if test:
+                tests.append(test)
+                del needed[name]
             if isinstance(kind, Category):
-                code = found_code(kind, f"v{i}", f"e{i}")
+                code = found_code(kind, f"v{i}", f"e{i}", present=bool(test))
                 codes[name] = f"{code} AS c{i}"
                 columns.append(f"{found(kind, column)} AS v{i}")
                 if is_short(kind):
@@ -289,10 +293,6 @@ class DuckDBEngine(StatementEngine):
                     long_lists.add(name)
                     self._declare(kind, f"e{i}")
                 continue
-            test = presence(kind, column, source_type) if name in needed else ""
-            if test:
-                tests.append(test)
-                del needed[name]
             code = normaliser(kind, column, source_type, present=bool(test))
             columns.append(f"{code} AS c{i}")
             compared = isinstance(kind, Integer) and source_type in WHOLE - {"BOOLEAN"}

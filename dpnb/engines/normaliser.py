@@ -34,6 +34,10 @@ def presence(kind: Kind, column: str, source_type: str) -> str:
         return f"{column} IS NOT NULL"
     if isinstance(kind, Real) and source_type in NUMBERS:
         return f"isfinite(TRY_CAST({column} AS DOUBLE))"
+    if isinstance(kind, Category) and kind.other is not None:
+        return f"{column} IS NOT NULL"
+    if isinstance(kind, Category) and is_short(kind):
+        return f"{found(kind, column)} <= {len(kind.values)}"
     return ""
 
 
@@ -55,8 +59,8 @@ def found(kind: Category, column: str) -> str:
     return f"list_position([{', '.join(map(text, kind.values))}, NULL], {column})"
 
 
-def found_code(kind: Category, found: str, enum: str) -> str:
-    """Return the SQL of the code of what was :func:`found`.
+def found_code(kind: Category, found: str, enum: str, *, present: bool = False) -> str:
+    """Return the SQL of the code of what was :func:`found`; ``present`` values are not missing.
 
     ``enum`` is the type of a long list, and a table of it. No cast of an undeclared value may be
     tried: DuckDB 2.0 would search the whole list for a similar one, and time would tell of it.
@@ -70,7 +74,7 @@ def found_code(kind: Category, found: str, enum: str) -> str:
         code = f"enum_code(CAST({declared} AS {enum}))"
     if kind.other is not None:
         code = f"COALESCE({code}, {kind.values.index(kind.other)})"
-    return f"CASE WHEN {missing} THEN NULL ELSE {code} END"
+    return code if present else f"CASE WHEN {missing} THEN NULL ELSE {code} END"
 
 
 def normaliser(
