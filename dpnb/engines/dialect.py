@@ -158,11 +158,9 @@ class Dialect:
         rows = self.relation(scan.columns)
         if groups:
             rows = self.cut(scan.keys, groups, key, text=text, rows=rows)
-        return (
-            rows
-            if scan.where == EVERY
-            else self.only(rows, self.predicate(scan.where), scan.columns)
-        )
+        if scan.where == EVERY:
+            return rows
+        return self.only(rows, self.predicate(scan.where), scan.columns)
 
     def only(self, rows: str, condition: str, columns: Collection[str] | None = None) -> str:
         """Return the rows of a relation that satisfy a condition.

@@ -150,7 +150,7 @@ class DuckDBDialect(Dialect):
 
     def alone(self, columns: Collection[str]) -> bool:
         """Whether no other table is looked up for these columns."""
-        return self.rows(columns) == self.relation(columns)
+        return not any(set(join.columns) & set(columns) for join, _ in self._joins)
 
 
 @dataclass(frozen=True, slots=True)
