@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dpnb.engines.arrays import Arrays, stored
 from dpnb.engines.contributions import Contributions, ContributionScan
 from dpnb.engines.decoding import decoded, undecodable
 from dpnb.engines.dialect import Dialect, Measuring, present
@@ -40,7 +41,7 @@ from dpnb.engines.normaliser import (
     presence,
     text_code,
 )
-from dpnb.engines.scans import Engine, engine_failure, guarded
+from dpnb.engines.scans import Engine, Exact, engine_failure, guarded
 from dpnb.engines.sources import (
     check_names,
     file_path,
@@ -57,11 +58,11 @@ from dpnb.engines.sources import (
 )
 from dpnb.engines.statements import StatementEngine, Work
 from dpnb.errors import EngineError
-from dpnb.schema.columns import Category, Date, Integer, Kind, Real
+from dpnb.schema.columns import Category, Date, Integer, Kind, Real, code_bytes
 from dpnb.schema.joins import Join
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
-from dpnb.views.measures import Scan
+from dpnb.views.measures import Axis, Scan
 
 if TYPE_CHECKING:
     from dpnb.engines.statements import Integers
@@ -203,6 +204,17 @@ def connected() -> Any:
     return guarded(connect)
 
 
+def _fitting(table: Table, rows: int) -> list[str]:
+    """Return the columns to keep in memory: in their order, those that fit into the table's bound."""
+    left, names = table.memory_mb * 1_000_000, []
+    for name in table.in_memory:
+        size = rows * code_bytes(table.schema[name])
+        if size <= left:
+            left -= size
+            names.append(name)
+    return names
+
+
 class DuckDBEngine(StatementEngine):
     """The normalised rows of one table in a locked DuckDB.
 
@@ -225,6 +237,7 @@ class DuckDBEngine(StatementEngine):
         self._lookup_key = table.key
         self._looked_up: set[str] = set()
         self._positions: dict[str, tuple[str, str]] = {}
+        self._arrays: Arrays | None = None
         self._connection = connected()
         self._cursors: dict[str, Any] = {}
         self._loading = threading.Lock()
@@ -266,6 +279,7 @@ class DuckDBEngine(StatementEngine):
             relation = self._decodable(relation, self._file, table.columns, types)
         ((rows,),) = self._run(f"SELECT COUNT(*) FROM {relation}")
         self._sql.most_rows = max(_FEW, rows)
+        self._in_memory = _fitting(table, rows)
         sources: dict[str, list[str]] = {}
         codes: dict[str, str] = {}
         long_lists: set[str] = set()
@@ -411,6 +425,48 @@ class DuckDBEngine(StatementEngine):
         self._sql.in_place = None
         return "rows"
 
+    def bound(self, key: bytes) -> None:
+        """Keep at most ``max_rows`` rows of each id, and load the columns that stay in memory."""
+        super().bound(key)
+        if not self._in_memory:
+            return
+        kinds = {name: self._schema[name] for name in self._in_memory}
+        columns = (stored(kind, self._sql.column(name)) for name, kind in kinds.items())
+        relation = self._sql.relation(self._in_memory)
+        statement = f"SELECT {', '.join(columns)} FROM {relation}"
+        values = self._lent(lambda cursor: list(cursor.execute(statement).fetchnumpy().values()))
+        self._arrays = Arrays(self._schema, dict(zip(kinds, values, strict=True)))
+
+    def measure(self, scan: Scan) -> Exact:
+        """Return one exact vector for each measure, in ticks, in one scan."""
+        arrays = self._arrays
+        if arrays is None or not arrays.cover(scan):
+            return super().measure(scan)
+        return self._counted(partial(arrays.measure, scan))
+
+    def histograms(self, views: Sequence[Sequence[Axis]]) -> Exact:
+        """Return the exact row counts in the joint bins of each list of axes, last axis fastest."""
+        arrays = self._arrays
+        if arrays is None or not arrays.cover_bins(views):
+            return super().histograms(views)
+        return self._counted(partial(arrays.histograms, views))
+
+    def _counted(self, count: Callable[[Callable[[], None]], Sequence[Sequence[int]]]) -> Exact:
+        """Return vectors that are counted in memory, unless they are stopped or the file changes."""
+
+        def run() -> Exact:
+            with self._working() as work:
+
+                def check() -> None:
+                    if work.stopped.is_set():
+                        raise InterruptedError
+
+                exact = Exact(count(check))
+                self.check()
+                return exact
+
+        return self._guarded(run)
+
     def _load_rows(self) -> None:
         """Load the codes of a file into memory for good."""
         with self._loading:
@@ -456,6 +512,7 @@ class DuckDBEngine(StatementEngine):
         )
         engine = object.__new__(DuckDBEngine)
         engine.__dict__.update(self.__dict__)
+        engine._arrays = None
         engine._schema, engine._sql = table.schema, DuckDBDialect(table.schema, f"pairs{number}")
         engine._connection, engine._running, engine._cursors = (
             guarded(self._connection.cursor),

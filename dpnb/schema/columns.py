@@ -474,6 +474,14 @@ Kind: TypeAlias = Category | Integer | Real | Date
 KINDS: dict[str, type[Kind]] = {k.kind: k for k in (Category, Integer, Real, Date)}
 
 
+def code_bytes(kind: Kind) -> int:
+    """Return how many bytes hold a code or its absence: 1, 2, 4 or 8."""
+    if isinstance(kind, Real):
+        return 8
+    codes = int(kind.scale.high - kind.scale.low) + 2
+    return next(size for size in (1, 2, 4, 8) if codes <= 2 ** (8 * size))
+
+
 def cell_count(kind: Kind) -> int:
     """Return the number of groups in GROUP BY, without listing them; 0 if none are declared."""
     if isinstance(kind, Category):

@@ -473,8 +473,8 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     """Read a table's TOML file.
 
     Its entries: ``name``, ``source``, ``public``, ``key``, ``aliases``, ``complete``,
-    ``undeclared``, ``columns``, ``unit``, ``budget``, and for several analysts ``analysts``,
-    ``policy`` and ``views``.
+    ``undeclared``, ``columns``, ``unit``, ``in_memory``, ``memory_mb``, ``budget``, and for several
+    analysts ``analysts``, ``policy`` and ``views``.
     """
     try:
         content = tomllib.loads(Path(path).read_text("utf-8"))
@@ -492,14 +492,14 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         )
     entries = {
         "name", "source", "public", "key", "aliases", "complete", "undeclared", "columns", "unit",
-        "budget", "policy", "views", "analysts",
+        "budget", "policy", "views", "analysts", "in_memory", "memory_mb",
     }  # fmt: skip
     unknown = sorted(set(content) - entries)
     if unknown:
         raise SchemaError(
             f"unknown entry {given(unknown[0])}",
             "A table's file has name, source, public, key, aliases, complete, undeclared, views, "
-            "[columns], [unit], [budget], [policy] and [analysts].",
+            "in_memory, memory_mb, [columns], [unit], [budget], [policy] and [analysts].",
             str(path),
         )
     return content

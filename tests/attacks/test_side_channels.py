@@ -20,6 +20,7 @@ import pytest
 
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table, Unit
+from dpnb.engines import arrays
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.server import tokens
 from tests.kit.noise import BlindNoise
@@ -102,7 +103,7 @@ def work(session):
     yield session.price(BY_SEX, rho=3)
 
 
-def done(frame, unit):
+def done(frame, unit, in_memory=()):
     """What the engine was told and what was drawn, from the opening to the last answer."""
     seen, noise = [], WatchedNoise(last=True)
     original = DuckDBEngine.__init__
@@ -115,7 +116,7 @@ def done(frame, unit):
         mock.patch.object(DuckDBEngine, "__init__", init),
         mock.patch("secrets.token_bytes", bytes),
     ):
-        table = Table("t", frame, SCHEMA, unit)
+        table = Table("t", frame, SCHEMA, unit, in_memory=in_memory)
         with dpnb.Session(table, budget=dpnb.Budget(rho=9), noise=noise) as session:
             assert len(list(work(session))) > 8
     # candidates that no row satisfies are drawn as one, so their number shows in the time it takes
@@ -126,22 +127,67 @@ def done(frame, unit):
 
 
 COMPARED = {
-    "rows": (None, ("a row less", "thirty times")),
-    "ids": (Unit("id", max_rows=2), ("a row more", "nobody")),
+    "rows": (None, (), ("a row less", "thirty times")),
+    "ids": (Unit("id", max_rows=2), (), ("a row more", "nobody")),
+    "columns in memory": (None, ("sex", "wage"), ("a row less", "nobody")),
 }
 
 
 @pytest.mark.parametrize("kind", COMPARED)
 def test_the_same_work_is_done_on_every_table(kind):
-    unit, names = COMPARED[kind]
-    seen, drawn = done(BASE, unit)
+    unit, in_memory, names = COMPARED[kind]
+    seen, drawn = done(BASE, unit, in_memory)
     statements = [one for one in seen if one[0] == "execute"]
     assert len(statements) > 8
     assert len(drawn) > 8
     for name in TABLES if LONG else names:
-        other_seen, other_drawn = done(TABLES[name], unit)
+        other_seen, other_drawn = done(TABLES[name], unit, in_memory)
         assert other_seen == seen, name
         assert other_drawn == drawn, name
+
+
+class Noted:
+    """A module that notes which of its functions are called, on what shapes and types."""
+
+    def __init__(self, module, seen):
+        self._module, self._seen = module, seen
+
+    def __getattr__(self, name):
+        found = getattr(self._module, name)
+        if not callable(found) or isinstance(found, type):
+            return found
+
+        def call(*arguments, **options):
+            given = [*arguments, *options.values()]
+            shapes = [(one.shape, one.dtype.name) for one in given if isinstance(one, np.ndarray)]
+            self._seen.append((name, shapes))
+            return found(*arguments, **options)
+
+        return call
+
+
+def test_columns_in_memory_are_counted_alike_whatever_they_hold(monkeypatch):
+    columns = [*SCHEMA]
+    statements = [
+        BY_SEX,
+        "SELECT age, COUNT(*) AS n, SUM(age) AS s FROM t WHERE wage BETWEEN 3 AND 50 GROUP BY age",
+        "SELECT AVG(age) FILTER (WHERE sex = 'F') AS m, MEDIAN(age) AS q FROM t WHERE wage IS NULL",
+        "SELECT COUNT(*) AS n FROM t WHERE age IN (18, 20, 22, 24, 26, 28)",
+    ]
+
+    def noted(frame):
+        seen = []
+        monkeypatch.setattr(arrays, "np", Noted(np, seen))
+        table = Table("t", frame, SCHEMA, in_memory=columns)
+        with dpnb.Session(table, budget=dpnb.Budget(rho=9)) as session:
+            for sql in statements:
+                session.query(sql, rho=1)
+        return seen
+
+    wanted = noted(BASE)
+    assert [name for name, _ in wanted].count("bincount") == 7
+    for name in ("all alike", "nothing known"):
+        assert noted(TABLES[name]) == wanted, name
 
 
 class House:

@@ -58,6 +58,8 @@ TWINS = 11
 """One block of so many is also asked of other data."""
 FILES = 2
 """One block of so many is asked of Parquet files, the others of frames."""
+MEMORIES = 3
+"""One block of so many is asked of tables all of whose columns are kept in memory."""
 TABLES = {"plain": 20, "sales": 12, "people": 12}
 """Chosen statements are asked of so many tables in turn."""
 FULL = 40
@@ -120,11 +122,13 @@ class Tables:
         self._folder = tempfile.TemporaryDirectory()
         rows = rows_of(seed, number)
         kept = self._filed if number // BLOCK % FILES == 0 else dict
+        self._in_memory = number // BLOCK % MEMORIES == 0
         self.curators = [self._opened(kept(rows))]
         if number // BLOCK % TWINS == 0:
             self.curators.append(self._opened(kept(rows_of(seed, number, twin=1))))
         self.spark = None
         if spark is not None:
+            self._in_memory = False
             self.spark = self._opened({name: spark(table) for name, table in rows.items()})
         self.normal = {
             name: normalised(one, rows[name]) for name, one in self.world.declared.items()
@@ -140,7 +144,8 @@ class Tables:
         return paths
 
     def _opened(self, rows: dict[str, Any]) -> Curator:
-        return Curator(self.world.tables(rows), budget=Budget(rho=10**15), noise=NoNoise())
+        tables = self.world.tables(rows, in_memory=self._in_memory)
+        return Curator(tables, budget=Budget(rho=10**15), noise=NoNoise())
 
     def joined(self, asked: Statement) -> Rows:
         assert asked.source is not None

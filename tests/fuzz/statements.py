@@ -80,10 +80,11 @@ class World:
     sources: tuple[From, ...]
     make: Callable[[np.random.Generator], dict[str, pa.Table]] = field(repr=False)
 
-    def tables(self, rows: dict[str, Any]) -> list[Table]:
+    def tables(self, rows: dict[str, Any], *, in_memory: bool = False) -> list[Table]:
         return [
             Table(
-                name, rows[name], one.schema, one.unit, public=one.key is not None, key=one.key
+                name, rows[name], one.schema, one.unit, public=one.key is not None, key=one.key,
+                in_memory=list(one.schema) if in_memory else (),
             )
             for name, one in self.declared.items()
         ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Rows that are loaded once: curators of equal tables share a DuckDB, which costs 20 ms to open.
 
 Noise, ledger, budget and whatever else a curator remembers are its own; rows are only read. An engine that
-keeps more than rows (ids, joined tables) loads its own. A conftest switches it on for its folder::
+keeps more than rows (ids, joined tables, columns in memory) loads its own. A conftest switches it on for its folder::
 
     from tests.kit.loaded import loaded_once  # noqa: F401
 
@@ -69,7 +69,9 @@ def _contents(table: Table) -> bytes | None:
     """Return a digest of rows and schema; None where they are not kept."""
     source = table.source
     stored = isinstance(source, Path) and any(map(source.resolve().is_relative_to, _STORED))
-    if table.unit is not None or not (stored or isinstance(source, pd.DataFrame)):
+    if table.unit is not None or table.in_memory:
+        return None
+    if not (stored or isinstance(source, pd.DataFrame)):
         return None
     parts = table.name, source, table.schema, table.key
     return hashlib.blake2b(pickle.dumps(parts)).digest()

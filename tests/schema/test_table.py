@@ -85,6 +85,37 @@ class TestDeclaration:
         with pytest.raises(SchemaError, match="public = true"):
             Table.load(path)
 
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"in_memory": "n"}, "in_memory must be a list of columns, got 'n'"),
+            ({"in_memory": ["n", "age"]}, "in_memory has 'age', which is not a declared column"),
+            ({"in_memory": [3]}, "in_memory has 3, which is not a declared column"),
+            ({"memory_mb": 0}, "memory_mb must be a number above 0, got 0"),
+            ({"memory_mb": "2 GB"}, "memory_mb must be a number above 0, got '2 GB'"),
+            ({"memory_mb": float("nan")}, "memory_mb must be a number above 0, got nan"),
+            ({"memory_mb": True}, "memory_mb must be a number above 0, got True"),
+        ],
+    )
+    def test_columns_in_memory_are_declared_ones_within_a_bound(self, options, message):
+        with pytest.raises(SchemaError) as refusal:
+            Table("t", FRAME, SCHEMA, **options)
+        assert refusal.value.what == message
+
+    def test_columns_of_a_server_stay_there(self):
+        with pytest.raises(SchemaError, match="PostgreSQL or Spark cannot be kept in memory"):
+            Table("t", "postgresql://u@h/db#t", SCHEMA, in_memory=["n"])
+
+    def test_columns_in_memory_are_no_part_of_what_is_public(self, tmp_path):
+        path = tmp_path / "t.toml"
+        path.write_text(
+            'source = "t.csv"\nin_memory = ["N"]\nmemory_mb = 0.5\n'
+            '[columns.n]\ntype = "integer"\nlow = 0\nhigh = 9\n'
+        )
+        table = Table.load(path)
+        assert (table.in_memory, table.memory_mb) == (("n",), 0.5)
+        assert table.definition() == Table("t", "t.csv", SCHEMA).definition()
+
 
 class TestFile:
     def write(self, folder, text):
