@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -204,13 +204,15 @@ class AnswerRequest:
 
     def result(self, plan: Plan, charge: Charge, *, fresh: bool) -> Answer:
         """Build the answer from the committed versions."""
-        make = partial(assembly.answer, self.sql, plan, charge, self.store, fresh=fresh)
-        if fresh:
-            return make()
+        make = partial(assembly.answer, self.sql, plan, charge, self.store, fresh=False)
         # nothing changes until something is committed, or a grant expires
         granted = self.store.provenance.granted(self.analyst, self.store.now())
         state = charge.sequence, self.store.ledger.sequence, granted
-        return self.runner.memo.at(self._named("answer"), state, make, _values)
+        stored: Answer = self.runner.memo.at(self._named("answer"), state, make, _values)
+        if not fresh:
+            return stored
+        # whoever asks the same again gets the stored one
+        return replace(stored, bill=replace(stored.bill, spent=charge.row, stored=False))
 
 
 def _values(answer: Answer) -> int:

@@ -131,7 +131,7 @@ def _kept(q: Fraction, share: Fraction, noise: Noise) -> bool:
 
 @lru_cache(maxsize=1)
 def _opendp() -> tuple[Any, Any, Any]:
-    """Return OpenDP's measurements, its vectors of 64-bit integers, and its metrics, loaded once.
+    """Return OpenDP's measurements, and its spaces of 64-bit integers for either noise, loaded once.
 
     ``T=int`` would be 32 bits and saturate silently. The prelude takes twice as long to load.
     """
@@ -141,7 +141,10 @@ def _opendp() -> tuple[Any, Any, Any]:
         from opendp.mod import enable_features
 
         enable_features("contrib")
-    return measurements, domains.vector_domain(domains.atom_domain(T="i64")), metrics
+    vectors = domains.vector_domain(domains.atom_domain(T="i64"))
+    gaussian = vectors, metrics.l2_distance(T=float)
+    laplace = vectors, metrics.l1_distance(T="i64")
+    return measurements, gaussian, laplace
 
 
 class SecureNoise:
@@ -160,8 +163,8 @@ class SecureNoise:
         With L2 sensitivity D the release is (D^2 / (2 sigma^2))-zCDP, exactly, on the integers
         (Canonne, Kamath, Steinke 2020, Theorem 4). It is not (D / sigma)-GDP: see ``path``.
         """
-        measurements, vectors, metrics = _opendp()
-        mechanism = measurements.make_gaussian(vectors, metrics.l2_distance(T=float), scale=sigma)
+        measurements, space, _ = _opendp()
+        mechanism = measurements.make_gaussian(*space, scale=sigma)
         return [int(value) for value in mechanism(list(exact))]
 
     def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
@@ -169,8 +172,8 @@ class SecureNoise:
 
         With L1 sensitivity D the release is (D / scale)-DP, exactly, on the integers.
         """
-        measurements, vectors, metrics = _opendp()
-        mechanism = measurements.make_laplace(vectors, metrics.l1_distance(T="i64"), scale=scale)
+        measurements, _, space = _opendp()
+        mechanism = measurements.make_laplace(*space, scale=scale)
         return [int(value) for value in mechanism(list(exact))]
 
     def coins(self, probability: float, count: int) -> list[bool]:
