@@ -8,7 +8,7 @@ condition are counted as well, apart from the others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpnb.codes import Interval
+from dpnb.engines.marginals import Marginals, MarginalScan
 from dpnb.schema.columns import Kind, Real, cell_count, code_bytes
 from dpnb.sql.query import And, Predicate, Within
 from dpnb.sql.values import Column
@@ -94,6 +95,18 @@ class Codes:
         ticks += 0.5
         return np.floor(ticks, out=ticks)
 
+    def weights(self, values: Vector, measure: Sum) -> Vector:
+        """Return whole numbers to add up for a sum; see :meth:`total`."""
+        return self.ticks(values, measure) if measure.rounded else values
+
+    def total(self, measure: Sum, sums: Vector, counts: Vector) -> Vector:
+        """Return a sum in ticks, from the sum of the :meth:`weights` of as many values."""
+        if measure.rounded:
+            return sums
+        least = (self.low - measure.shift) / measure.step
+        total: Vector = int(1 / measure.step) * sums + int(least) * counts
+        return total
+
     def places(self, intervals: Sequence[Interval]) -> Callable[[Vector], Vector]:
         """Return a function from stored values to the number of the interval that holds each.
 
@@ -109,6 +122,10 @@ class Codes:
             return np.where(values < lows[0], len(highs), found).astype(np.uint32)
 
         return self._tabled(place)
+
+    def cells(self) -> Callable[[Vector], Vector]:
+        """Return a function from stored values to the number of the declared group of each."""
+        return self.places([(cell.low, cell.high) for cell in self.kind.cells()])
 
     def within(self, predicate: Within) -> Callable[[Vector], Mask]:
         """Return a function from stored values to whether each satisfies a predicate."""
@@ -216,12 +233,8 @@ class _Totals:
         present: Vector = counts.sum(axis=1)
         if self._codes is None or not isinstance(measure, Sum):
             return present
-        if measure.rounded:
-            return self._sums
         sums = counts @ np.arange(self._codes.size) if self._by_value else self._sums
-        least = (self._codes.low - measure.shift) / measure.step
-        ticks: Vector = int(1 / measure.step) * sums + int(least) * present
-        return ticks
+        return self._codes.total(measure, sums, present)
 
 
 def _counted(
@@ -233,23 +246,36 @@ def _counted(
     return np.bincount(2 * numbers + keep, weights, 2 * size)[1::2]
 
 
+def are_counted(scan: MarginalScan) -> bool:
+    """Return whether :meth:`Arrays.marginals` can count a scan of attribute sets, given its columns."""
+    value, measure = scan.value, scan.measure
+    return (
+        isinstance(value, Column | None)
+        and (measure is None or measure.value == value)
+        and max(map(scan.codes, scan.sets), default=0) <= MOST_GROUPS // 4
+        and math.prod(size + 1 for size in scan.key_sizes) <= MOST_GROUPS
+    )
+
+
 class Arrays:
     """Some columns of a table, in memory; as secret as the data.
 
     Parameters
     ----------
-    values : mapping of str to array
-        For each column what :func:`stored` selects; all have the same rows in the same order.
+    parts : mapping of str to list of arrays
+        For each column what :func:`stored` selects, some rows at a time; all have the same rows in
+        the same order. The lists are emptied, so that no column is in memory twice for long.
     """
 
     __slots__ = ("_columns", "_rows")
 
-    def __init__(self, schema: Schema, values: Mapping[str, Vector]) -> None:
-        self._columns = {
-            name: Codes.of(schema[name], column, complete=name in schema.complete)
-            for name, column in values.items()
-        }
-        self._rows = len(next(iter(values.values())))
+    def __init__(self, schema: Schema, parts: Mapping[str, list[Vector]]) -> None:
+        self._columns: dict[str, Codes] = {}
+        for name, part in parts.items():
+            values = np.concatenate(part)
+            part.clear()
+            self._columns[name] = Codes.of(schema[name], values, complete=name in schema.complete)
+        self._rows = len(values)
 
     def __repr__(self) -> str:
         return "Arrays(private)"
@@ -257,10 +283,14 @@ class Arrays:
     def __reduce__(self) -> Any:
         raise TypeError("exact values cannot be pickled")
 
+    def have(self, columns: Collection[str]) -> bool:
+        """Return whether all of some columns are here."""
+        return self._columns.keys() >= set(columns)
+
     def cover(self, scan: Scan) -> bool:
         """Return whether everything that a scan measures is here, whatever the rows are."""
         return (
-            scan.columns <= self._columns.keys()
+            self.have(scan.columns)
             and all(groups == 0 for groups, _ in scan.parts())
             and all(
                 isinstance(measure, Count | Sum) and isinstance(measure.value, Column | None)
@@ -272,11 +302,7 @@ class Arrays:
     def measure(self, scan: Scan, check: Callable[[], None]) -> list[list[int]]:
         """Return one exact vector for each measure, in ticks; ``check`` is called for each block."""
         sizes = self._sizes(scan.keys)
-        keys = [self._columns[name] for name in scan.keys]
-        places = [
-            (codes.values, codes.places([(cell.low, cell.high) for cell in codes.kind.cells()]))
-            for codes in keys
-        ]
+        places = [self._cells(name) for name in scan.keys]
         wanted = [_Wanted.by(*measured) for measured in scan.measures]
         groups = math.prod(sizes)
         # sums first, then counts of values, then counts of rows: the first ones also serve the others
@@ -306,7 +332,7 @@ class Arrays:
 
     def cover_bins(self, views: Sequence[Sequence[Axis]]) -> bool:
         """Return whether the columns of all axes are here."""
-        return all(axis.column in self._columns for axes in views for axis in axes) and all(
+        return self.have({axis.column for axes in views for axis in axes}) and all(
             math.prod(axis.size for axis in axes) <= MOST_GROUPS for axes in views
         )
 
@@ -328,13 +354,62 @@ class Arrays:
                 count += np.bincount(numbers, minlength=len(count))
         return [count.tolist() for count in counts]
 
+    def marginals(self, scan: MarginalScan, check: Callable[[], None]) -> Marginals:
+        """Return the tables of several attribute sets; :func:`are_counted` says which scans can be."""
+        sizes, outside = self._sizes(scan.keys), len(scan.groups)
+        # the number of each group in the scan; rows in none, or left out, are counted after the last
+        numbers = np.full(sizes, outside, np.uint32)
+        for i, cells in enumerate(scan.groups):
+            numbers[cells] = i
+        codes = self._columns[scan.value.name] if isinstance(scan.value, Column) else None
+        where = self._test(scan.where)
+        keys = [self._cells(name) for name in scan.keys]
+        columns = {name: self._cells(name) for names in scan.sets for name in names}
+        shapes = [[scan.sizes[name] + 1 for name in names] for names in scan.sets]
+        counts = [np.zeros((math.prod(shape), outside + 1), np.int64) for shape in shapes]
+        sums = [np.zeros_like(count) for count in counts]
+        for rows in self._blocks(max(count.size for count in counts), check):
+            group = numbers.ravel()[_joint(keys, sizes, rows)]
+            weights = None
+            if where is not None:
+                group = np.where(where(rows), group, np.uint32(outside))
+            if codes is not None:
+                values = codes.values[rows]
+                missing = codes.missing(values)
+                group = np.where(missing, np.uint32(outside), group)
+                if scan.measure is not None:
+                    weights = np.where(missing, 0.0, codes.weights(values, scan.measure))
+            for names, shape, count, total in zip(scan.sets, shapes, counts, sums, strict=True):
+                joint = _joint([columns[name] for name in names], shape, rows)
+                joint = joint * np.uint32(outside + 1) + group
+                count += np.bincount(joint, None, count.size).reshape(count.shape)
+                if weights is not None:
+                    added = np.bincount(joint, weights, total.size).reshape(total.shape)
+                    total += added.astype(np.int64)
+        group_numbers = np.array(scan.group_numbers(), np.int64)
+        found = []
+        for place, (count, total) in enumerate(zip(counts, sums, strict=True)):
+            cell, number = np.nonzero(count[:, :-1])
+            entries, ticks = count[cell, number], total[cell, number]
+            if codes is not None and scan.measure is not None:
+                ticks = codes.total(scan.measure, ticks, entries)
+            joint = cell * math.prod(scan.key_sizes) + group_numbers[number]
+            found.append((np.full(len(cell), place), joint, entries, ticks))
+        return Marginals(scan, *map(np.concatenate, zip(*found, strict=True)))
+
+    def _cells(self, name: str) -> tuple[Vector, Callable[[Vector], Vector]]:
+        """Return a column's stored values, and a function to their declared groups."""
+        codes = self._columns[name]
+        return codes.values, codes.cells()
+
     def _sizes(self, keys: Sequence[str]) -> list[int]:
         """Return for each key the number of its groups, and one for rows in none."""
         return [cell_count(self._columns[name].kind) + 1 for name in keys]
 
     def _blocks(self, groups: int, check: Callable[[], None]) -> Iterator[slice]:
         step = max(_BLOCK, groups)
-        for start in range(0, self._rows, step):
+        # no rows are one block, as a few are
+        for start in range(0, max(1, self._rows), step):
             check()
             yield slice(start, min(start + step, self._rows))
 

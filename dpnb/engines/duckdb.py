@@ -4,9 +4,9 @@ The normaliser is the public per-row rule: cast, clamp, declared OTHER, NULL. Af
 holds codes (see ``dpnb.schema``), and all SQL that runs is written here from the checked tree.
 Frames and CSV files are normalised once, into a table in memory. A Parquet file is read in place by
 each scan, which costs less than keeping it; the engine stores only which rows have no missing
-values. It loads the file into memory if an explanation reads its rows many times, or if DuckDB
-cannot decode all values. If ids are protected, the kept rows of each id are always a table in
-memory.
+values. It loads the file into memory if DuckDB cannot decode all values. If ids are protected, the
+kept rows of each id are always a table in memory. Columns that the owner names are kept as arrays,
+too, and all of them from the first explanation on, which counts them many times.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dpnb.engines.arrays import Arrays, stored
+from dpnb.engines.arrays import Arrays, are_counted, stored
 from dpnb.engines.contributions import Contributions, ContributionScan
 from dpnb.engines.decoding import decoded, undecodable
 from dpnb.engines.dialect import Dialect, Measuring, present
@@ -94,6 +94,10 @@ _LOCK = (
 )
 _CHUNK = 65_536
 _GLIMPSE = 20_000
+_VECTORS = 32
+"""Batches of 2,048 rows that are fetched at a time."""
+_AT_ONCE = 2**26
+"""So many bytes of columns are fetched at once."""
 
 
 def quoted(name: str) -> str:
@@ -238,6 +242,7 @@ class DuckDBEngine(StatementEngine):
         self._looked_up: set[str] = set()
         self._positions: dict[str, tuple[str, str]] = {}
         self._arrays: Arrays | None = None
+        self._pairs = False
         self._connection = connected()
         self._cursors: dict[str, Any] = {}
         self._loading = threading.Lock()
@@ -279,7 +284,7 @@ class DuckDBEngine(StatementEngine):
             relation = self._decodable(relation, self._file, table.columns, types)
         ((rows,),) = self._run(f"SELECT COUNT(*) FROM {relation}")
         self._sql.most_rows = max(_FEW, rows)
-        self._in_memory = _fitting(table, rows)
+        self._count, self._in_memory = rows, _fitting(table, rows)
         sources: dict[str, list[str]] = {}
         codes: dict[str, str] = {}
         long_lists: set[str] = set()
@@ -428,42 +433,65 @@ class DuckDBEngine(StatementEngine):
     def bound(self, key: bytes) -> None:
         """Keep at most ``max_rows`` rows of each id, and load the columns that stay in memory."""
         super().bound(key)
-        if not self._in_memory:
-            return
-        kinds = {name: self._schema[name] for name in self._in_memory}
+        if self._in_memory:
+            self._arrays = self._loaded(self._in_memory)
+
+    def _loaded(self, names: Sequence[str]) -> Arrays:
+        """Return some of the table's own columns as arrays."""
+        kinds = {name: self._schema[name] for name in names}
         columns = (stored(kind, self._sql.column(name)) for name, kind in kinds.items())
-        relation = self._sql.relation(self._in_memory)
-        statement = f"SELECT {', '.join(columns)} FROM {relation}"
-        values = self._lent(lambda cursor: list(cursor.execute(statement).fetchnumpy().values()))
-        self._arrays = Arrays(self._schema, dict(zip(kinds, values, strict=True)))
+        statement = f"SELECT {', '.join(columns)} FROM {self._sql.relation(names)}"
+
+        size = self._count * sum(map(code_bytes, kinds.values()))
+
+        def load(cursor: Any) -> Arrays:
+            cursor.execute(statement)
+            if size <= _AT_ONCE:
+                parts = [[column] for column in cursor.fetchnumpy().values()]
+                return Arrays(self._schema, dict(zip(names, parts, strict=True)))
+            # a part of the rows at a time needs half the memory, but loads pandas
+            parts = [[] for _ in names]
+            while len(chunk := cursor.fetch_df_chunk(_VECTORS)):
+                for part, column in zip(parts, chunk, strict=True):
+                    part.append(chunk[column].to_numpy())
+            return Arrays(self._schema, dict(zip(names, parts, strict=True)))
+
+        return self._lent(load)
+
+    def _load_columns(self, names: Collection[str]) -> Arrays:
+        """Load all columns for good, unless some of them are in memory."""
+        with self._loading:
+            if self._arrays is None or not self._arrays.have(names):
+                self._arrays = self._loaded(list(self._schema))
+            return self._arrays
 
     def measure(self, scan: Scan) -> Exact:
         """Return one exact vector for each measure, in ticks, in one scan."""
         arrays = self._arrays
         if arrays is None or not arrays.cover(scan):
             return super().measure(scan)
-        return self._counted(partial(arrays.measure, scan))
+        return self._counted(lambda check: Exact(arrays.measure(scan, check)))
 
     def histograms(self, views: Sequence[Sequence[Axis]]) -> Exact:
         """Return the exact row counts in the joint bins of each list of axes, last axis fastest."""
         arrays = self._arrays
         if arrays is None or not arrays.cover_bins(views):
             return super().histograms(views)
-        return self._counted(partial(arrays.histograms, views))
+        return self._counted(lambda check: Exact(arrays.histograms(views, check)))
 
-    def _counted(self, count: Callable[[Callable[[], None]], Sequence[Sequence[int]]]) -> Exact:
-        """Return vectors that are counted in memory, unless they are stopped or the file changes."""
+    def _counted(self, count: Callable[[Callable[[], None]], T]) -> T:
+        """Return what is counted in memory, unless it is stopped or the file changes."""
 
-        def run() -> Exact:
+        def run() -> T:
             with self._working() as work:
 
                 def check() -> None:
                     if work.stopped.is_set():
                         raise InterruptedError
 
-                exact = Exact(count(check))
+                found = count(check)
                 self.check()
-                return exact
+                return found
 
         return self._guarded(run)
 
@@ -512,7 +540,7 @@ class DuckDBEngine(StatementEngine):
         )
         engine = object.__new__(DuckDBEngine)
         engine.__dict__.update(self.__dict__)
-        engine._arrays = None
+        engine._pairs, engine._arrays = True, None
         engine._schema, engine._sql = table.schema, DuckDBDialect(table.schema, f"pairs{number}")
         engine._connection, engine._running, engine._cursors = (
             guarded(self._connection.cursor),
@@ -554,8 +582,11 @@ class DuckDBEngine(StatementEngine):
 
     def marginals(self, scan: MarginalScan) -> Marginals:
         """Return the tables of several attribute sets, each of which needs all rows."""
-        self._load_rows()
-        return super().marginals(scan)
+        if self._pairs or not are_counted(scan) or not self._sql.alone(scan.columns):
+            self._load_rows()
+            return super().marginals(scan)
+        arrays = self._load_columns(scan.columns)
+        return self._counted(partial(arrays.marginals, scan))
 
     def contributions(
         self, scan: ContributionScan, most: int | None = None

@@ -159,9 +159,9 @@ class StatementEngine(ABC):
     def marginals(self, scan: MarginalScan) -> Marginals:
         """Return the tables of several attribute sets: a statement with one branch for each set.
 
-        Grouping by one joint number is close to the fastest way for any number of attributes:
-        GROUPING SETS copy every row once for each set, and grouping by all attributes at once takes
-        five times as long for single ones (``tests/benchmarks/dpxplain/speed.py``).
+        Grouping by one joint number is close to the fastest way in SQL, for any number of
+        attributes: GROUPING SETS copy every row once for each set, and grouping by all attributes
+        at once takes five times as long for single ones (``tests/benchmarks/dpxplain/speed.py``).
         """
         import numpy as np
 

@@ -259,7 +259,7 @@ def scanned(tables: Sequence[Table], ask: Callable[[dpnb.Session], object]) -> s
             "SELECT g, COUNT(DISTINCT id) AS n FROM persons WHERE y > 7 GROUP BY g", rho=0.1
         ),
         lambda session: session.explain(
-            session.query("SELECT x, AVG(y) AS m FROM own GROUP BY x", rho=0.1).compare(1, 0),
+            session.query("SELECT x, AVG(2 * y) AS m FROM own GROUP BY x", rho=0.1).compare(1, 0),
             rho=0.1,
         ),
     ],

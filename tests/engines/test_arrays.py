@@ -16,9 +16,10 @@ import pytest
 
 import dpnb
 from dpnb import Budget, Integer, Schema, Session, Table, Unit
-from dpnb.engines import arrays
+from dpnb.engines import arrays, duckdb
 from dpnb.engines.arrays import Arrays
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.engines.statements import StatementEngine
 from dpnb.errors import EngineError
 from dpnb.sql.query import EVERY, NONE, Or, Within
 from dpnb.views.measures import Count, Scan
@@ -52,9 +53,15 @@ def engine(table):
         yield found
 
 
+class Plain(DuckDBEngine):
+    """An engine that asks DuckDB also for what an explanation needs."""
+
+    marginals = StatementEngine.marginals
+
+
 @pytest.fixture(scope="module")
 def ducks():
-    with closing(opened(Table("t", rows(), schema()))) as found:
+    with closing(Plain(Table("t", rows(), schema()))) as found:
         yield found
 
 
@@ -172,6 +179,13 @@ class TestColumns:
                 assert [*getattr(ours._arrays, "_columns", [])] == names
                 assert vectors(table, sql, ours) == vectors(table, sql, ducks)
         assert covered == [True] * 3
+
+    def test_many_rows_are_fetched_part_by_part(self, ducks, table, vectors, monkeypatch):
+        monkeypatch.setattr(duckdb, "_AT_ONCE", 0)
+        monkeypatch.setattr(duckdb, "_VECTORS", 1)
+        with closing(opened(table)) as ours:
+            for sql in STATEMENTS[:18]:
+                assert vectors(table, sql, ours) == vectors(table, sql, ducks)
 
     def test_pairs_of_rows_are_counted_by_duckdb(self):
         unit = Unit("id", max_rows=2)

@@ -52,6 +52,12 @@ class LoadedEngine(DuckDBEngine):
             self._loaded._load_rows()
             self._file, self._in_place = self._loaded._file, self._loaded._in_place
 
+    def _load_columns(self, names: Any) -> Any:
+        if self._loaded is None:
+            return super()._load_columns(names)
+        self._arrays = self._loaded._load_columns(names)
+        return self._arrays
+
     def join(self, other: Any, join: Any) -> None:
         self._load_own()
         super().join(other, join)

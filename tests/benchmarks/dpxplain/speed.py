@@ -258,6 +258,7 @@ def rolled(found, attributes, count, total) -> tuple[np.ndarray, np.ndarray]:
 def alternatives(path: Path, lengths: list[int], runs: int) -> None:
     """Compare ways to get the tables of all attribute sets from the coded rows."""
     engine = DuckDBEngine(dpnb.Table("cps", path, schema()))
+    engine._load_rows()
     con = engine._connection.cursor()
     names = {name: f"c{i}" for i, name in enumerate(schema())}
     where = f"{names['sex']} IN (0, 1)"
@@ -288,20 +289,20 @@ def alternatives(path: Path, lengths: list[int], runs: int) -> None:
             ("GROUPING SETS over columns", columns),
             ("one grouping by all, summed by numpy", bundle),
             ("rows fetched, counted by numpy", rows),
-            ("(dpnb: the first, and the influences)", whole),
+            ("dpnb: arrays of codes, and the influences", whole),
         ):
             figures.setdefault(name, []).append(figure[0])
     engine.close()
     for name, row in figures.items():
         print(f"  {name:<41}" + "".join(f"{figure:>8.3f}" for figure in row))
-    chosen, *others = list(figures.values())[:4]
+    *others, chosen = figures.values()
     least = [min(column) for column in zip(*others, strict=True)]
     shares = ", ".join(f"{a / b:.2f}" for a, b in zip(chosen, least, strict=True))
-    print(f"  the first, relative to the least of the other three: {shares}")
+    print(f"  the last, relative to the least of the others: {shares}")
 
 
 def union_all(con, names: dict[str, str], where: str, sets) -> dict:
-    """One branch for each set, grouped by one joint number: what the engine does."""
+    """One branch for each set, grouped by one joint number: what other engines do."""
     branches = []
     for place, attributes in enumerate(sets):
         joint = "0"
