@@ -2,11 +2,13 @@
 
 The normaliser is the public per-row rule: cast, clamp, declared OTHER, NULL. After it every column
 holds codes (see ``dpnb.schema``), and all SQL that runs is written here from the checked tree.
-Frames and CSV files are normalised once, into a table in memory. A Parquet file is read in place by
-each scan, which costs less than keeping it; the engine stores only which rows have no missing
-values. It loads the file into memory if DuckDB cannot decode all values. If ids are protected, the
-kept rows of each id are always a table in memory. Columns that the owner names are kept as arrays,
-too, and all of them from the first explanation on, which counts them many times.
+Frames, CSV files and small Parquet files are normalised once, into a table in memory. A larger
+Parquet file is read in place by each scan, which costs less than keeping it; the engine stores only
+which rows have no missing values. It loads the file into memory if DuckDB cannot decode all values.
+If ids are protected, the kept rows of each id are always a table in memory.
+
+All columns of small tables, and those that the owner names, are kept as arrays, too, and the others
+from the first explanation on, which counts them many times.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import contextlib
 import hashlib
 import hmac
 import json
+import math
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -96,6 +99,8 @@ _CHUNK = 65_536
 _GLIMPSE = 20_000
 _VECTORS = 32
 """Batches of 2,048 rows that are fetched at a time."""
+_SMALL_MB = 8
+"""Megabytes of columns up to which a table is kept in memory, if its owner says nothing."""
 _AT_ONCE = 2**26
 """So many bytes of columns are fetched at once."""
 
@@ -209,12 +214,15 @@ def connected() -> Any:
 
 
 def _fitting(table: Table, rows: int) -> list[str]:
-    """Return the columns to keep in memory: in their order, those that fit into the table's bound."""
-    left, names = table.memory_mb * 1_000_000, []
+    """Return the columns to keep in memory: all of a small table, or those that the owner names."""
+    sizes = {name: rows * code_bytes(kind) for name, kind in table.schema.items()}
+    if table.in_memory is None:
+        most = _SMALL_MB if table.memory_mb is None else table.memory_mb
+        return list(sizes) if sum(sizes.values()) <= most * 1_000_000 else []
+    left, names = math.inf if table.memory_mb is None else table.memory_mb * 1_000_000, []
     for name in table.in_memory:
-        size = rows * code_bytes(table.schema[name])
-        if size <= left:
-            left -= size
+        if sizes[name] <= left:
+            left -= sizes[name]
             names.append(name)
     return names
 
@@ -285,6 +293,8 @@ class DuckDBEngine(StatementEngine):
         ((rows,),) = self._run(f"SELECT COUNT(*) FROM {relation}")
         self._sql.most_rows = max(_FEW, rows)
         self._count, self._in_memory = rows, _fitting(table, rows)
+        if table.in_memory is None and self._in_memory:
+            self._in_place = False
         sources: dict[str, list[str]] = {}
         codes: dict[str, str] = {}
         long_lists: set[str] = set()

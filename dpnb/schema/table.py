@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -98,13 +97,14 @@ class Table:
     key : str, optional
         Makes a public table a dimension table that other tables can be joined with: a declared
         column with a different value in each row. Rows without a value in it are left out.
-    in_memory : sequence of str
+    in_memory : sequence of str, optional
         Declared columns whose codes are kept in memory: statements that use only these are answered
         several times faster. For each row a column needs 1 byte if it has up to 255 values, 2 if up
-        to 65,535, 4 if up to 4,294,967,295, else 8.
+        to 65,535, 4 if up to 4,294,967,295, else 8. By default all columns, if they fit.
     memory_mb : float, optional
-        At most so many megabytes (10**6 bytes) for them. Columns are taken in the given order as long as they
-        fit; the others stay where they are.
+        At most so many megabytes (10**6 bytes) for them. Named columns are taken in the given order
+        as long as they fit, by default all of them; the others stay where they are. If none are
+        named, all columns must fit; by default into 8 megabytes.
 
     Raises
     ------
@@ -134,7 +134,7 @@ class Table:
         *,
         public: bool = False,
         key: str | None = None,
-        in_memory: Sequence[str] = (),
+        in_memory: Sequence[str] | None = None,
         memory_mb: float | None = None,
     ) -> None:
         check_name(name)
@@ -157,8 +157,8 @@ class Table:
         self.schema = schema.protecting(schema.unit if unit is None else unit)
         self.public = public
         self.key = None if key is None else self._checked_key(key)
-        self.in_memory = self._checked_columns(in_memory)
-        self.memory_mb = math.inf if memory_mb is None else _checked_size(memory_mb)
+        self.in_memory = None if in_memory is None else self._checked_columns(in_memory)
+        self.memory_mb = None if memory_mb is None else _checked_size(memory_mb)
         self.joins: Mapping[str, Join] = {}
         self.obstacles: Mapping[str, tuple[str, str]] = {}
         self.pairs: Mapping[str, Table | SchemaError] = {}
@@ -278,7 +278,7 @@ class Table:
                 schema,
                 public=public,
                 key=content.get("key"),
-                in_memory=content.get("in_memory", ()),
+                in_memory=content.get("in_memory"),
                 memory_mb=content.get("memory_mb"),
             )
         except SchemaError as error:

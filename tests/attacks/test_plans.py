@@ -97,7 +97,7 @@ VARIANTS = {
 def stored(rows: pd.DataFrame, complete: Sequence[str], folder: Path) -> Table:
     path = folder / "t.parquet"
     rows.to_parquet(path, index=False)
-    return Table("t", path, Schema(KINDS, complete=complete))
+    return Table("t", path, Schema(KINDS, complete=complete), in_memory=())
 
 
 def statements(table: Table) -> list[str]:
@@ -223,7 +223,7 @@ def blocks():
     x = np.minimum(np.arange(5 * BLOCK) // BLOCK, 2)
     rows = pd.DataFrame({"x": x, "y": x * 4.0, "g": np.where(x > 1, "b", "a"), "id": x % 2})
     columns = {name: KINDS[name] for name in "xyg"} | {"x": Integer(0, 3)}
-    own = Table("own", rows, Schema(columns))
+    own = Table("own", rows, Schema(columns), in_memory=())
     unheard = Schema({**columns, "g": Category(["a", "b"])})
     persons = Table(
         "persons", rows.assign(g="z"), unheard, Unit("id", max_rows=400_000, max_groups=1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from dpnb import Schema, Table
+from dpnb.engines import duckdb
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.scans import Exact
 from dpnb.privacy.definition import ZCDP
@@ -15,6 +16,14 @@ from dpnb.releases.accuracy import read_accuracy
 from dpnb.releases.plan import plan
 from dpnb.sql.parser import parse
 from tests.kit.one_database import one_database  # noqa: F401
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_small() -> Iterator[None]:
+    """Tables are counted by DuckDB, and files are read in place, however few rows they have."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duckdb, "_SMALL_MB", -1)
+        yield
 
 
 @pytest.fixture

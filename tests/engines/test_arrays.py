@@ -21,6 +21,7 @@ from dpnb.engines.arrays import Arrays
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.statements import StatementEngine
 from dpnb.errors import EngineError
+from dpnb.schema.columns import code_bytes
 from dpnb.sql.query import EVERY, NONE, Or, Within
 from dpnb.views.measures import Count, Scan
 from tests.kit.engines import ON_ADULT, STATEMENTS, OtherLooks, Units, rows, schema
@@ -198,6 +199,48 @@ class TestColumns:
         with Session(tables, budget=Budget(rho=10**9)) as session:
             answer = session.query(sql, rho=10**8)
         assert answer.to_frame()["n"].round().tolist() == [5]
+
+
+class TestSmallTables:
+    @pytest.fixture(autouse=True)
+    def as_in_use(self, monkeypatch):
+        monkeypatch.setattr(duckdb, "_SMALL_MB", 8)
+
+    @pytest.mark.parametrize("whole", [True, False])
+    def test_all_columns_are_in_memory_or_none(self, whole, file, ducks, vectors, covered):
+        """3,000 rows of 18 columns, 58 bytes each."""
+        size = 3_000 * sum(map(code_bytes, schema().values())) / 1_000_000
+        assert size == pytest.approx(0.174)
+        table = Table("t", file, schema(), memory_mb=size if whole else 0.999 * size)
+        with closing(opened(table)) as ours:
+            assert (ours._arrays is not None) is whole
+            assert ours._in_place is not whole
+            for sql in STATEMENTS[:12]:
+                assert vectors(table, sql, ours) == vectors(table, sql, ducks)
+        assert covered == [True] * 12 * whole
+
+    def test_what_is_computed_is_answered_from_loaded_rows(self, file, ducks, vectors, covered):
+        table = Table("t", file, schema())
+        with closing(opened(table)) as ours:
+            sql = "SELECT SUM(i - n), AVG(-i * n) FROM t WHERE r > 0"
+            assert vectors(table, sql, ours) == vectors(table, sql, ducks)
+        assert covered == [False]
+
+    @pytest.mark.parametrize("sql", ["SELECT SUM(i) FROM t", "SELECT SUM(2 * i) FROM t"])
+    def test_a_small_file_must_not_change_either(self, sql, tmp_path):
+        path = tmp_path / "t.parquet"
+        pq.write_table(rows(), path)
+        with Session(Table("t", path, schema()), budget=Budget(rho=1)) as session:
+            session.query("SELECT COUNT(*) FROM t", rho=0.1)
+            pq.write_table(rows().slice(1), path)
+            with pytest.raises(EngineError, match="has changed since it was opened"):
+                session.query(sql, rho=0.1)
+            assert float(session.budget.spent.rho) == pytest.approx(0.1)
+
+    def test_an_owner_can_leave_it_in_place(self, file):
+        with closing(opened(Table("t", file, schema(), in_memory=()))) as ours:
+            assert ours._in_place
+            assert ours._arrays is None
 
 
 class TestFiles:

@@ -84,7 +84,7 @@ class World:
         return [
             Table(
                 name, rows[name], one.schema, one.unit, public=one.key is not None, key=one.key,
-                in_memory=list(one.schema) if in_memory else (),
+                in_memory=None if in_memory else (),
             )
             for name, one in self.declared.items()
         ]  # fmt: skip

@@ -52,6 +52,14 @@ class LoadedEngine(DuckDBEngine):
             self._loaded._load_rows()
             self._file, self._in_place = self._loaded._file, self._loaded._in_place
 
+    def bound(self, key: bytes) -> None:
+        if self._loaded is None:
+            super().bound(key)
+            return
+        if self._loaded._arrays is None:
+            self._loaded.bound(key)
+        self._arrays = self._loaded._arrays
+
     def _load_columns(self, names: Any) -> Any:
         if self._loaded is None:
             return super()._load_columns(names)
@@ -79,7 +87,7 @@ def _contents(table: Table) -> bytes | None:
         return None
     if not (stored or isinstance(source, pd.DataFrame)):
         return None
-    parts = table.name, source, table.schema, table.key
+    parts = table.name, source, table.schema, table.key, table.in_memory
     return hashlib.blake2b(pickle.dumps(parts)).digest()
 
 
