@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dpnb.codes import Interval
 from dpnb.engines.marginals import Marginals, MarginalScan
-from dpnb.schema.columns import Kind, Real, cell_count, code_bytes
+from dpnb.engines.stored import Codes, Mask, Vector
+from dpnb.schema.columns import cell_count
 from dpnb.sql.query import And, Predicate, Within
 from dpnb.sql.values import Column
 from dpnb.views.measures import Axis, Count, Measure, Scan, Sum
@@ -25,138 +24,12 @@ from dpnb.views.measures import Axis, Count, Measure, Scan, Sum
 if TYPE_CHECKING:
     from dpnb.schema.schema import Schema
 
-Vector: TypeAlias = npt.NDArray[Any]
-Mask: TypeAlias = npt.NDArray[np.bool_]
-
 MOST_GROUPS = 2**20
 """Scans with more groups are left to DuckDB."""
+_BINS = 2**22
+"""So many numbers are counted at a time for attribute sets."""
 _BLOCK = 2**16
 """Rows that are counted at a time, so that they stay in a processor's cache; more if there are more groups."""
-_COMPARED = 4
-"""So many intervals are compared one after the other; more of them are searched."""
-_NUMBERS = {
-    1: ("UTINYINT", np.uint8),
-    2: ("USMALLINT", np.uint16),
-    4: ("UINTEGER", np.uint32),
-    8: ("BIGINT", np.int64),
-}
-
-
-def stored(kind: Kind, column: str) -> str:
-    """Return DuckDB's SQL of what :class:`Codes` holds of a column's code."""
-    if isinstance(kind, Real):
-        return f"COALESCE(CAST({column} AS DOUBLE), 'NaN'::DOUBLE)"
-    low, high = int(kind.scale.low), int(kind.scale.high)
-    number, _ = _NUMBERS[code_bytes(kind)]
-    return f"CAST(COALESCE(CAST({column} AS BIGINT) - ({low}), {high - low + 1}) AS {number})"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Codes:
-    """One column in memory: for each row its code less ``low``, or ``size`` if it is missing.
-
-    A ``Real`` column holds the codes themselves, NaN where missing; ``low`` and ``size`` are 0. No
-    value of a ``complete`` column is missing.
-    """
-
-    kind: Kind
-    values: Vector
-    low: int
-    size: int
-    complete: bool
-
-    @classmethod
-    def of(cls, kind: Kind, values: Vector, *, complete: bool) -> Codes:
-        """Wrap the values that :func:`stored` selects, shape (rows,)."""
-        if isinstance(kind, Real):
-            return cls(kind, np.ascontiguousarray(values, np.float64), 0, 0, complete)
-        low, high = int(kind.scale.low), int(kind.scale.high)
-        _, number = _NUMBERS[code_bytes(kind)]
-        return cls(kind, np.ascontiguousarray(values, number), low, high - low + 1, complete)
-
-    def __repr__(self) -> str:
-        return "Codes(private)"
-
-    def __reduce__(self) -> Any:
-        raise TypeError("exact values cannot be pickled")
-
-    def missing(self, values: Vector) -> Mask:
-        """Return which of some stored values are missing."""
-        missing: Mask = np.isnan(values) if isinstance(self.kind, Real) else values == self.size
-        return missing
-
-    def ticks(self, values: Vector, measure: Sum) -> Vector:
-        """Return the ticks of stored values for a sum whose values are rounded one by one."""
-        if self.size:
-            values = (values.astype(np.int64) + self.low).astype(np.float64)
-        ticks: Vector = values - float(measure.shift)
-        # a step is a power of two, so this is the same as to divide by it, in half the time
-        ticks *= float(1 / measure.step)
-        ticks += 0.5
-        return np.floor(ticks, out=ticks)
-
-    def weights(self, values: Vector, measure: Sum) -> Vector:
-        """Return whole numbers to add up for a sum; see :meth:`total`."""
-        return self.ticks(values, measure) if measure.rounded else values
-
-    def total(self, measure: Sum, sums: Vector, counts: Vector) -> Vector:
-        """Return a sum in ticks, from the sum of the :meth:`weights` of as many values."""
-        if measure.rounded:
-            return sums
-        least = (self.low - measure.shift) / measure.step
-        total: Vector = int(1 / measure.step) * sums + int(least) * counts
-        return total
-
-    def places(self, intervals: Sequence[Interval]) -> Callable[[Vector], Vector]:
-        """Return a function from stored values to the number of the interval that holds each.
-
-        The intervals ascend without gaps. Values outside, and missing ones, get the number after
-        the last.
-        """
-        if len(intervals) == self.size:
-            return lambda values: values
-        lows, highs = self._ends(intervals)
-
-        def place(values: Vector) -> Vector:
-            found = np.searchsorted(highs, values)
-            return np.where(values < lows[0], len(highs), found).astype(np.uint32)
-
-        return self._tabled(place)
-
-    def cells(self) -> Callable[[Vector], Vector]:
-        """Return a function from stored values to the number of the declared group of each."""
-        return self.places([(cell.low, cell.high) for cell in self.kind.cells()])
-
-    def within(self, predicate: Within) -> Callable[[Vector], Mask]:
-        """Return a function from stored values to whether each satisfies a predicate."""
-        lows, highs = self._ends(sorted(predicate.intervals))
-
-        def compare(values: Vector) -> Mask:
-            found = self.missing(values) if predicate.null else np.zeros(len(values), np.bool_)
-            for low, high in zip(lows, highs, strict=True):
-                found |= (values >= low) & (values <= high)
-            return found
-
-        def search(values: Vector) -> Mask:
-            # of disjoint intervals, only the last one that begins before a value can hold it
-            place = np.searchsorted(lows, values, side="right")
-            found: Mask = (place > 0) & (values <= highs[place - 1])
-            return found | self.missing(values) if predicate.null else found
-
-        return compare if len(lows) <= _COMPARED else self._tabled(search)
-
-    def _ends(self, intervals: Sequence[Interval]) -> tuple[Vector, Vector]:
-        ends = np.array([(low - self.low, high - self.low) for low, high in intervals])
-        lows, highs = ends.reshape(-1, 2).astype(self.values.dtype).T
-        return lows, highs
-
-    def _tabled(self, function: Callable[[Vector], Vector]) -> Callable[[Vector], Vector]:
-        """Return the same function, from a table if there are few different values."""
-        number = self.values.dtype
-        if number.itemsize > 2:
-            return function
-        table = function(np.arange(self.size + 1).astype(number))
-        return lambda values: table[values]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +55,9 @@ class _Wanted:
 class _Totals:
     """Numbers of rows and of values in each group, and sums of values, over blocks of rows.
 
-    Where there are few different values, each of them is counted. Sums of others are exact as well: a block has at most 2**20 rows, and weights are whole and below 2**32,
-    so doubles add them up without error, and blocks are added up as whole numbers.
+    Where there are few different values, each of them is counted. Sums of others are exact as well:
+    a block has at most 2**20 rows, and weights are whole and below 2**32, so doubles add them up
+    without error, and blocks are added up as whole numbers.
     """
 
     def __init__(self, wanted: _Wanted, codes: Codes | None, groups: int) -> None:
@@ -244,6 +118,50 @@ def _counted(
     if keep is None:
         return np.bincount(numbers, weights, size)
     return np.bincount(2 * numbers + keep, weights, 2 * size)[1::2]
+
+
+class _SetTotals:
+    """Numbers of rows and sums in each group and each joint code of one attribute set."""
+
+    def __init__(self, scan: MarginalScan, columns: Mapping[str, Codes], place: int) -> None:
+        self._scan, self._place, names = scan, place, scan.sets[place]
+        self._columns = [(columns[name].values, columns[name].cells()) for name in names]
+        self._sizes = [scan.sizes[name] + 1 for name in names]
+        self.counts = np.zeros((math.prod(self._sizes), len(scan.groups) + 1), np.int64)
+        self._sums = np.zeros_like(self.counts)
+
+    def add(self, group: Vector, weights: Vector | None, rows: slice) -> None:
+        """Add a block: the number of each row's group in the scan, and what to add up."""
+        shape, size = self.counts.shape, self.counts.size
+        joint = _joint(self._columns, self._sizes, rows) * np.uint32(shape[1]) + group
+        self.counts += np.bincount(joint, None, size).reshape(shape)
+        if weights is not None:
+            self._sums += np.bincount(joint, weights, size).reshape(shape).astype(np.int64)
+
+    def entries(self, codes: Codes | None) -> tuple[Vector, Vector, Vector, Vector]:
+        """Return place, joint code with its group last, count and sum of each code that occurs."""
+        scan = self._scan
+        cell, number = np.nonzero(self.counts[:, :-1])
+        counts, sums = self.counts[cell, number], self._sums[cell, number]
+        if codes is not None and scan.measure is not None:
+            sums = codes.total(scan.measure, sums, counts)
+        numbers = np.array(scan.group_numbers(), np.int64)
+        joint = cell * math.prod(scan.key_sizes) + numbers[number]
+        return np.full(len(cell), self._place), joint, counts, sums
+
+
+def _batches(scan: MarginalScan) -> Iterator[list[int]]:
+    """Return the places of the attribute sets, as many at a time as fit into memory."""
+    batch: list[int] = []
+    total = 0
+    for place, names in enumerate(scan.sets):
+        size = math.prod(scan.sizes[name] + 1 for name in names) * (len(scan.groups) + 1)
+        if batch and total + size > _BINS:
+            yield batch
+            batch, total = [], 0
+        batch.append(place)
+        total += size
+    yield batch
 
 
 def are_counted(scan: MarginalScan) -> bool:
@@ -356,45 +274,36 @@ class Arrays:
 
     def marginals(self, scan: MarginalScan, check: Callable[[], None]) -> Marginals:
         """Return the tables of several attribute sets; :func:`are_counted` says which scans can be."""
-        sizes, outside = self._sizes(scan.keys), len(scan.groups)
         # the number of each group in the scan; rows in none, or left out, are counted after the last
-        numbers = np.full(sizes, outside, np.uint32)
+        numbers = np.full(self._sizes(scan.keys), len(scan.groups), np.uint32)
         for i, cells in enumerate(scan.groups):
             numbers[cells] = i
         codes = self._columns[scan.value.name] if isinstance(scan.value, Column) else None
         where = self._test(scan.where)
         keys = [self._cells(name) for name in scan.keys]
-        columns = {name: self._cells(name) for names in scan.sets for name in names}
-        shapes = [[scan.sizes[name] + 1 for name in names] for names in scan.sets]
-        counts = [np.zeros((math.prod(shape), outside + 1), np.int64) for shape in shapes]
-        sums = [np.zeros_like(count) for count in counts]
-        for rows in self._blocks(max(count.size for count in counts), check):
-            group = numbers.ravel()[_joint(keys, sizes, rows)]
-            weights = None
+
+        def read(rows: slice) -> tuple[Vector, Vector | None]:
+            """Return the number of each row's group, and what to add up."""
+            group = numbers.ravel()[_joint(keys, numbers.shape, rows)]
+            outside, weights = np.uint32(len(scan.groups)), None
             if where is not None:
-                group = np.where(where(rows), group, np.uint32(outside))
+                group = np.where(where(rows), group, outside)
             if codes is not None:
                 values = codes.values[rows]
                 missing = codes.missing(values)
-                group = np.where(missing, np.uint32(outside), group)
+                group = np.where(missing, outside, group)
                 if scan.measure is not None:
                     weights = np.where(missing, 0.0, codes.weights(values, scan.measure))
-            for names, shape, count, total in zip(scan.sets, shapes, counts, sums, strict=True):
-                joint = _joint([columns[name] for name in names], shape, rows)
-                joint = joint * np.uint32(outside + 1) + group
-                count += np.bincount(joint, None, count.size).reshape(count.shape)
-                if weights is not None:
-                    added = np.bincount(joint, weights, total.size).reshape(total.shape)
-                    total += added.astype(np.int64)
-        group_numbers = np.array(scan.group_numbers(), np.int64)
+            return group, weights
+
         found = []
-        for place, (count, total) in enumerate(zip(counts, sums, strict=True)):
-            cell, number = np.nonzero(count[:, :-1])
-            entries, ticks = count[cell, number], total[cell, number]
-            if codes is not None and scan.measure is not None:
-                ticks = codes.total(scan.measure, ticks, entries)
-            joint = cell * math.prod(scan.key_sizes) + group_numbers[number]
-            found.append((np.full(len(cell), place), joint, entries, ticks))
+        for places in _batches(scan):
+            tables = [_SetTotals(scan, self._columns, place) for place in places]
+            for rows in self._blocks(max(table.counts.size for table in tables), check):
+                group, weights = read(rows)
+                for table in tables:
+                    table.add(group, weights, rows)
+            found += [table.entries(codes) for table in tables]
         return Marginals(scan, *map(np.concatenate, zip(*found, strict=True)))
 
     def _cells(self, name: str) -> tuple[Vector, Callable[[Vector], Vector]]:

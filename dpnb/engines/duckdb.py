@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dpnb.engines.arrays import Arrays, are_counted, stored
+from dpnb.engines.arrays import Arrays, are_counted
 from dpnb.engines.contributions import Contributions, ContributionScan
 from dpnb.engines.decoding import decoded, undecodable
 from dpnb.engines.dialect import Dialect, Measuring, present
@@ -60,6 +60,7 @@ from dpnb.engines.sources import (
     unread,
 )
 from dpnb.engines.statements import StatementEngine, Work
+from dpnb.engines.stored import stored
 from dpnb.errors import EngineError
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real, code_bytes
 from dpnb.schema.joins import Join

@@ -20,7 +20,7 @@ import pytest
 
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table, Unit
-from dpnb.engines import arrays
+from dpnb.engines import arrays, stored
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.server import tokens
 from tests.kit.noise import BlindNoise
@@ -136,6 +136,7 @@ def done(frame, unit, in_memory=()):
         mock.patch.object(DuckDBEngine, "__init__", init),
         mock.patch("secrets.token_bytes", bytes),
         mock.patch.object(arrays, "np", Noted(np, seen, shapes=False)),
+        mock.patch.object(stored, "np", Noted(np, seen, shapes=False)),
     ):
         table = Table("t", frame, SCHEMA, unit, in_memory=in_memory)
         with dpnb.Session(table, budget=dpnb.Budget(rho=9), noise=noise) as session:
@@ -178,7 +179,8 @@ def test_columns_in_memory_are_counted_alike_whatever_they_hold(monkeypatch):
 
     def noted(frame):
         seen = []
-        monkeypatch.setattr(arrays, "np", Noted(np, seen))
+        for module in (arrays, stored):
+            monkeypatch.setattr(module, "np", Noted(np, seen))
         table = Table("t", frame, SCHEMA, in_memory=columns)
         with dpnb.Session(table, budget=dpnb.Budget(rho=9)) as session:
             for sql in statements:

@@ -135,7 +135,9 @@ class TestStatements:
 
 
 class TestOtherLooks(OtherLooks):
-    pass
+    def test_attribute_sets_are_counted_as_many_at_a_time_as_fit(self, engine, ducks, monkeypatch):
+        monkeypatch.setattr(arrays, "_BINS", 500)
+        self.test_marginals("SELECT c, AVG(r) AS m FROM t GROUP BY c", ((0,), (2,)), engine, ducks)
 
 
 class TestUnits(Units):
