@@ -146,6 +146,19 @@ class TestSpending:
             assert released(again) == released(first)
             assert session.budget.spent.rho == Fraction(1, 10)
 
+    def test_the_stored_answer_is_the_one_that_another_kernel_shows(self, tmp_path):
+        with opened(ledger=tmp_path / "t.ledger") as session:
+            first = session.query(BY_SEX, rho=0.1)
+            plain = first.to_dict()
+            # whatever its owner does to an answer is not seen by others
+            first.levels.clear()
+            next(iter(first.definitions.values())).clear()
+            again = session.query(BY_SEX, rho=0.1)
+        with opened(ledger=tmp_path / "t.ledger") as session:
+            assert session.query(BY_SEX, rho=0.1).to_dict() == again.to_dict()
+        shown = again.to_dict()
+        assert {name for name in plain if plain[name] != shown[name]} == {"spent", "stored"}
+
     def test_a_coarser_request_gets_the_finest_numbers_held(self):
         with opened() as session:
             fine = session.query(BY_SEX, rho=0.2)

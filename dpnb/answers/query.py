@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence, Set
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -212,7 +213,12 @@ class AnswerRequest:
         if not fresh:
             return stored
         # whoever asks the same again gets the stored one
-        return replace(stored, bill=replace(stored.bill, spent=charge.row, stored=False))
+        return replace(
+            stored,
+            bill=replace(stored.bill, spent=charge.row, stored=False),
+            levels=deepcopy(stored.levels),
+            definitions=deepcopy(stored.definitions),
+        )
 
 
 def _values(answer: Answer) -> int:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MOST_GROUPS = 2**20
 """Scans with more groups are left to DuckDB."""
 _BINS = 2**22
-"""So many numbers are counted at a time for attribute sets."""
+"""So many different numbers are counted at a time."""
 _BLOCK = 2**16
 """Rows that are counted at a time, so that they stay in a processor's cache; more if there are more groups."""
 
@@ -55,21 +55,21 @@ class _Wanted:
 class _Totals:
     """Numbers of rows and of values in each group, and sums of values, over blocks of rows.
 
-    Where there are few different values, each of them is counted. Sums of others are exact as well:
+    Where there are few different values, ``most`` in all groups together, each of them is counted. Sums of others are exact as well:
     a block has at most 2**20 rows, and weights are whole and below 2**32, so doubles add them up
     without error, and blocks are added up as whole numbers.
     """
 
-    def __init__(self, wanted: _Wanted, codes: Codes | None, groups: int) -> None:
+    def __init__(self, wanted: _Wanted, codes: Codes | None, groups: int, most: int) -> None:
         self._wanted, self._codes, self._groups = wanted, codes, groups
         self._by_value = (
             codes is not None
             and not isinstance(wanted.summed, Sum)
-            and 0 < groups * codes.size <= _BLOCK
+            and 0 < groups * codes.size <= most
         )
         self._width = codes.size + 1 if codes is not None and self._by_value else 1
         self._counts = np.zeros(groups * self._width, np.int64)
-        self._sums = np.zeros(groups, np.int64)
+        self._sums = np.zeros(groups if wanted.summed else 0, np.int64)
 
     def serve(self, wanted: _Wanted) -> bool:
         """Return whether what is wanted can be read from these totals."""
@@ -224,9 +224,11 @@ class Arrays:
         wanted = [_Wanted.by(*measured) for measured in scan.measures]
         groups = math.prod(sizes)
         # sums first, then counts of values, then counts of rows: the first ones also serve the others
+        order = sorted(set(wanted), key=lambda each: (not each.summed, not each.column))
+        most = min(_BLOCK, _BINS // len(order))
         every = {
-            each: _Totals(each, self._columns.get(each.column or ""), groups)
-            for each in sorted(set(wanted), key=lambda each: (not each.summed, not each.column))
+            each: _Totals(each, self._columns.get(each.column or ""), groups, most)
+            for each in order
         }
         serving = {
             each: next(made for made in every.values() if made.serve(each)) for each in every

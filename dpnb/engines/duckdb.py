@@ -100,6 +100,7 @@ _CHUNK = 65_536
 _GLIMPSE = 20_000
 _VECTORS = 32
 """Batches of 2,048 rows that are fetched at a time."""
+_TURN_SECONDS = 0.1
 _SMALL_MB = 8
 """Megabytes of columns up to which a table is kept in memory, if its owner says nothing."""
 _AT_ONCE = 2**26
@@ -462,7 +463,9 @@ class DuckDBEngine(StatementEngine):
                 return Arrays(self._schema, dict(zip(names, parts, strict=True)))
             # a part of the rows at a time needs half the memory, but loads pandas
             parts = [[] for _ in names]
-            while len(chunk := cursor.fetch_df_chunk(_VECTORS)):
+            # the last part is empty, the only one if no rows are left
+            while len(parts[0]) == 0 or len(parts[0][-1]):
+                chunk = cursor.fetch_df_chunk(_VECTORS)
                 for part, column in zip(parts, chunk, strict=True):
                     part.append(chunk[column].to_numpy())
             return Arrays(self._schema, dict(zip(names, parts, strict=True)))
@@ -471,7 +474,7 @@ class DuckDBEngine(StatementEngine):
 
     def _load_columns(self, names: Collection[str]) -> Arrays:
         """Load all columns for good, unless some of them are in memory."""
-        with self._loading:
+        with self._turn():
             if self._arrays is None or not self._arrays.have(names):
                 self._arrays = self._loaded(list(self._schema))
             return self._arrays
@@ -492,9 +495,11 @@ class DuckDBEngine(StatementEngine):
 
     def _counted(self, count: Callable[[Callable[[], None]], T]) -> T:
         """Return what is counted in memory, unless it is stopped or the file changes."""
+        import numpy as np
 
         def run() -> T:
-            with self._working() as work:
+            # whatever a caller has set: no value may raise an error
+            with self._working() as work, np.errstate(all="ignore"):
 
                 def check() -> None:
                     if work.stopped.is_set():
@@ -506,9 +511,21 @@ class DuckDBEngine(StatementEngine):
 
         return self._guarded(run)
 
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Wait until no other request loads anything, or until this one is stopped."""
+        with self._working() as work:
+            while not self._loading.acquire(timeout=_TURN_SECONDS):
+                if work.stopped.is_set():
+                    raise engine_failure()
+        try:
+            yield
+        finally:
+            self._loading.release()
+
     def _load_rows(self) -> None:
         """Load the codes of a file into memory for good."""
-        with self._loading:
+        with self._turn():
             if self._file is not None:
                 self._keep("SELECT * FROM rows")
 

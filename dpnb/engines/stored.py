@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpnb.codes import Interval
-from dpnb.schema.columns import Kind, Real, code_bytes
+from dpnb.schema.columns import Kind, Real, cell_count, code_bytes
 from dpnb.sql.query import Within
 from dpnb.views.measures import Sum
 
@@ -110,6 +110,8 @@ class Codes:
 
     def cells(self) -> Callable[[Vector], Vector]:
         """Return a function from stored values to the number of the declared group of each."""
+        if cell_count(self.kind) == self.size:
+            return lambda values: values
         return self.places([(cell.low, cell.high) for cell in self.kind.cells()])
 
     def within(self, predicate: Within) -> Callable[[Vector], Mask]:

@@ -70,7 +70,8 @@ def _checked_size(megabytes: object) -> float:
             f"memory_mb must be a number above 0, got {given(megabytes)}",
             "Write memory_mb=500, or leave it out.",
         )
-    return float(size)
+    # more than any machine has
+    return float(min(size, 10**12))
 
 
 class Table:
@@ -104,7 +105,8 @@ class Table:
     memory_mb : float, optional
         At most so many megabytes (10**6 bytes) for them. Named columns are taken in the given order
         as long as they fit, by default all of them; the others stay where they are. If none are
-        named, all columns must fit; by default into 8 megabytes.
+        named, all columns must fit; by default into 8 megabytes. The first explanation loads all
+        columns, whatever this says.
 
     Raises
     ------
@@ -159,6 +161,12 @@ class Table:
         self.key = None if key is None else self._checked_key(key)
         self.in_memory = None if in_memory is None else self._checked_columns(in_memory)
         self.memory_mb = None if memory_mb is None else _checked_size(memory_mb)
+        wanted = self.in_memory or memory_mb is not None
+        if wanted and (is_postgres(source) or is_spark(source)):
+            raise SchemaError(
+                "columns of a table in PostgreSQL or Spark cannot be kept in memory",
+                "Leave in_memory and memory_mb out.",
+            )
         self.joins: Mapping[str, Join] = {}
         self.obstacles: Mapping[str, tuple[str, str]] = {}
         self.pairs: Mapping[str, Table | SchemaError] = {}
@@ -197,11 +205,6 @@ class Table:
                     "Name columns of the schema.",
                 )
             declared_names.append(declared_name)
-        if names and (is_postgres(self.source) or is_spark(self.source)):
-            raise SchemaError(
-                "columns of a table in PostgreSQL or Spark cannot be kept in memory",
-                "Leave in_memory out.",
-            )
         return tuple(dict.fromkeys(declared_names))
 
     def joining(

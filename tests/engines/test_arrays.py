@@ -15,10 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpnb
-from dpnb import Budget, Integer, Schema, Session, Table, Unit
+from dpnb import Budget, Integer, Real, Schema, Session, Table, Unit
 from dpnb.engines import arrays, duckdb
 from dpnb.engines.arrays import Arrays
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.engines.marginals import MarginalScan
 from dpnb.engines.statements import StatementEngine
 from dpnb.errors import EngineError
 from dpnb.schema.columns import code_bytes
@@ -104,13 +105,17 @@ class TestStatements:
                 assert vectors(adult, sql, ours) == vectors(adult, sql, theirs)
         assert covered == [True] * len(ON_ADULT)
 
-    def test_an_empty_table_and_one_of_nothing_but_missing_values(self, vectors, covered):
+    @pytest.mark.parametrize("at_once", [True, False])
+    def test_an_empty_table_and_one_of_nothing_but_missing_values(
+        self, at_once, vectors, covered, monkeypatch
+    ):
+        monkeypatch.setattr(duckdb, "_AT_ONCE", 2**26 if at_once else -1)
         nothing = pa.table({name: pa.nulls(5, rows()[name].type) for name in schema()})
         for source, count in ((rows().slice(0, 0), 0), (nothing, 5)):
             table = Table("t", source, schema(), in_memory=list(schema()))
             with closing(opened(table)) as ours:
                 assert vectors(table, STATEMENTS[0], ours) == [[count]]
-                for sql in STATEMENTS[1:20]:
+                for sql in STATEMENTS[1 : 20 if at_once else 4]:
                     found = np.concatenate(vectors(table, sql, ours))
                     assert set(found.tolist()) <= {0, count}
         assert all(covered)
@@ -317,6 +322,31 @@ class TestSecrets:
         with pytest.raises(EngineError):
             engine.measure(Scan((), EVERY, ((Count(None), EVERY),)))
         assert counted == [1]
+
+    def test_an_interrupt_ends_the_wait_for_what_another_request_loads(self, file):
+        scan = MarginalScan(("c",), (4,), ((0,),), EVERY, None, None, (("truth",),), {"truth": 2})
+        failures = []
+
+        def ask():
+            try:
+                engine.marginals(scan)
+            except EngineError as error:
+                failures.append(error)
+
+        with closing(opened(Table("t", file, schema()))) as engine, engine._loading:
+            worker = threading.Thread(target=ask)
+            worker.start()
+            while worker.is_alive():
+                engine.interrupt(worker.ident)
+                worker.join(0.01)
+        assert len(failures) == 1
+
+    def test_what_a_caller_has_told_numpy_does_not_matter(self, vectors):
+        frame = pd.DataFrame({"r": [5e-324, 1.0, np.nan, np.inf]})
+        table = Table("t", frame, Schema({"r": Real(-1e12, 1e12)}), in_memory=["r"])
+        with closing(opened(table)) as ours, np.errstate(all="raise"):
+            assert vectors(table, "SELECT COUNT(r) FROM t WHERE r < 1", ours) == [[1]]
+            assert vectors(table, "SELECT SUM(r) FROM t", ours) == [[0]]
 
     def test_views_are_counted_in_memory_too(self, table):
         with closing(dpnb.Curator(table, budget=Budget(rho=10**9))) as curator:

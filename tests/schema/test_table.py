@@ -102,9 +102,11 @@ class TestDeclaration:
             Table("t", FRAME, SCHEMA, **options)
         assert refusal.value.what == message
 
-    def test_columns_of_a_server_stay_there(self):
+    @pytest.mark.parametrize("options", [{"in_memory": ["n"]}, {"memory_mb": 10**400}])
+    def test_columns_of_a_server_stay_there(self, options):
+        Table("t", FRAME, SCHEMA, **options)
         with pytest.raises(SchemaError, match="PostgreSQL or Spark cannot be kept in memory"):
-            Table("t", "postgresql://u@h/db#t", SCHEMA, in_memory=["n"])
+            Table("t", "postgresql://u@h/db#t", SCHEMA, **options)
 
     def test_columns_in_memory_are_no_part_of_what_is_public(self, tmp_path):
         path = tmp_path / "t.toml"
