@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from dpnb.views.measures import Axis, Count, Measure, Scan, Sum
 
 if TYPE_CHECKING:
     from dpnb.schema.schema import Schema
+
+Placed: TypeAlias = tuple[Vector, Callable[[Vector], Vector]]
+"""A column's stored values, and a function from them to numbers of intervals."""
 
 MOST_GROUPS = 2**20
 """Scans with more groups are left to DuckDB."""
@@ -55,9 +58,9 @@ class _Wanted:
 class _Totals:
     """Numbers of rows and of values in each group, and sums of values, over blocks of rows.
 
-    Where there are few different values, ``most`` in all groups together, each of them is counted. Sums of others are exact as well:
-    a block has at most 2**20 rows, and weights are whole and below 2**32, so doubles add them up
-    without error, and blocks are added up as whole numbers.
+    Where there are few different values, ``most`` in all groups together, each of them is counted.
+    Sums of others are exact as well: a block has at most 2**20 rows, and weights are whole and below
+    2**32, so doubles add them up without error, and blocks are added up as whole numbers.
     """
 
     def __init__(self, wanted: _Wanted, codes: Codes | None, groups: int, most: int) -> None:
@@ -123,9 +126,9 @@ def _counted(
 class _SetTotals:
     """Numbers of rows and sums in each group and each joint code of one attribute set."""
 
-    def __init__(self, scan: MarginalScan, columns: Mapping[str, Codes], place: int) -> None:
+    def __init__(self, scan: MarginalScan, columns: Mapping[str, Placed], place: int) -> None:
         self._scan, self._place, names = scan, place, scan.sets[place]
-        self._columns = [(columns[name].values, columns[name].cells()) for name in names]
+        self._columns = [columns[name] for name in names]
         self._sizes = [scan.sizes[name] + 1 for name in names]
         self.counts = np.zeros((math.prod(self._sizes), len(scan.groups) + 1), np.int64)
         self._sums = np.zeros_like(self.counts)
@@ -224,7 +227,7 @@ class Arrays:
         wanted = [_Wanted.by(*measured) for measured in scan.measures]
         groups = math.prod(sizes)
         # sums first, then counts of values, then counts of rows: the first ones also serve the others
-        order = sorted(set(wanted), key=lambda each: (not each.summed, not each.column))
+        order = sorted(dict.fromkeys(wanted), key=lambda each: (not each.summed, not each.column))
         most = min(_BLOCK, _BINS // len(order))
         every = {
             each: _Totals(each, self._columns.get(each.column or ""), groups, most)
@@ -283,6 +286,7 @@ class Arrays:
         codes = self._columns[scan.value.name] if isinstance(scan.value, Column) else None
         where = self._test(scan.where)
         keys = [self._cells(name) for name in scan.keys]
+        columns = {name: self._cells(name) for name in scan.sizes}
 
         def read(rows: slice) -> tuple[Vector, Vector | None]:
             """Return the number of each row's group, and what to add up."""
@@ -300,7 +304,7 @@ class Arrays:
 
         found = []
         for places in _batches(scan):
-            tables = [_SetTotals(scan, self._columns, place) for place in places]
+            tables = [_SetTotals(scan, columns, place) for place in places]
             for rows in self._blocks(max(table.counts.size for table in tables), check):
                 group, weights = read(rows)
                 for table in tables:
@@ -308,7 +312,7 @@ class Arrays:
             found += [table.entries(codes) for table in tables]
         return Marginals(scan, *map(np.concatenate, zip(*found, strict=True)))
 
-    def _cells(self, name: str) -> tuple[Vector, Callable[[Vector], Vector]]:
+    def _cells(self, name: str) -> Placed:
         """Return a column's stored values, and a function to their declared groups."""
         codes = self._columns[name]
         return codes.values, codes.cells()
@@ -347,9 +351,7 @@ class Arrays:
         return test
 
 
-def _joint(
-    columns: Sequence[tuple[Vector, Callable[[Vector], Vector]]], sizes: Sequence[int], rows: slice
-) -> Vector:
+def _joint(columns: Sequence[Placed], sizes: Sequence[int], rows: slice) -> Vector:
     """Return the joint number of a block's rows over the places on some columns, last one fastest."""
     numbers = np.zeros(rows.stop - rows.start, np.uint32)
     for (values, place), size in zip(columns, sizes, strict=True):

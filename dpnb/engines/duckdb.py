@@ -453,7 +453,6 @@ class DuckDBEngine(StatementEngine):
         kinds = {name: self._schema[name] for name in names}
         columns = (stored(kind, self._sql.column(name)) for name, kind in kinds.items())
         statement = f"SELECT {', '.join(columns)} FROM {self._sql.relation(names)}"
-
         size = self._count * sum(map(code_bytes, kinds.values()))
 
         def load(cursor: Any) -> Arrays:
