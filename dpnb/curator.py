@@ -58,7 +58,7 @@ class Curator(Ownership):
         Declared histogram views: 'attributes' declares one for each possible column; a list has
         columns, lists of columns, or mappings with the arguments of :meth:`add_view`.
     noise : Noise, optional
-        For tests only. Results are stamped NOT PRIVATE.
+        For tests only. Results are stamped NOT PRIVATE, whatever the source is or claims.
     rehearsal : bool
         The data are generated: results are stamped GENERATED DATA.
 

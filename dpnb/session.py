@@ -59,7 +59,7 @@ class Session:
     new_version : bool
         Accept data that differ from those in the ledger's record. Spent budget stays spent.
     noise : Noise, optional
-        For tests only. Results are stamped NOT PRIVATE.
+        For tests only. Results are stamped NOT PRIVATE, whatever the source is or claims.
 
     Raises
     ------

@@ -440,8 +440,6 @@ class TestStamp:
 
     def test_test_noise_is_told_on_budgets_and_prices_too(self):
         class Fixed:
-            private = False
-
             def gaussian(self, exact, sigma):
                 return list(exact)
 

@@ -24,6 +24,12 @@ from dpnb.privacy.path import find
 from dpnb.private import STAMPS, Stamp
 from dpnb.schema.table import Table
 
+_LEDGERS: dict[Stamp, str] = {
+    "": "a private ledger",
+    "test": "a ledger of test noise",
+    "rehearsal": "a ledger of generated data",
+}
+
 
 def now() -> str:
     """Return the time by the machine's clock: UTC, to the second."""
@@ -162,9 +168,11 @@ class Store:
                     "Pass the analysts and policy it was opened with, or start a new ledger.",
                     self.ledger.place,
                 )
-            elif stamp and not self.stamp:
+            elif stamp not in ("", self.stamp):
                 what = "test noise" if stamp == "test" else "generated data"
-                raise LedgerError(f"{what} cannot enter a private ledger", "Use a new ledger.")
+                raise LedgerError(
+                    f"{what} cannot enter {_LEDGERS[self.stamp]}", "Use a new ledger."
+                )
             for table in tables:
                 # without a kept ledger there is nothing to compare the rows with
                 digest = fingerprint(table.name, secret) if self.kept else ""

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
 
 class Noise(Protocol):
-    """The only interface for drawing noise; results of one that is not ``private`` are stamped."""
+    """The only interface for drawing noise.
 
-    private: bool
+    Only a :class:`SecureNoise` that the runner makes itself protects anybody. Results of a source
+    that is passed in are stamped, whatever it says about itself.
+    """
 
     def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
         """Return ``exact`` plus independent discrete Gaussians of parameter ``sigma``."""
@@ -74,7 +76,7 @@ def gaussian_around(
     candidates is drawn again. Centres are rounded by floor(c + 1/2), which does not depend on
     parity (docs/methods/noise.md, algorithm 10).
 
-    Noise that is not private stays around the integer.
+    Noise for tests stays around the integer: its coins may never let this end.
 
     Parameters
     ----------
@@ -87,7 +89,7 @@ def gaussian_around(
     """
     halves = [divmod(2 * value + denominator, 2 * denominator) for value in numerators]
     integers = [number for number, _ in halves]
-    if not noise.private:
+    if not isinstance(noise, SecureNoise):
         return noise.gaussian(integers, math.sqrt(variance))
     near = float(variance)
     sigma = math.sqrt(near + max(math.sqrt(near), near / 2**40))
@@ -149,8 +151,6 @@ def _opendp() -> tuple[Any, Any, Any]:
 
 class SecureNoise:
     """Noise for release."""
-
-    private = True
 
     @staticmethod
     def warm_up() -> None:

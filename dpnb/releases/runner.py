@@ -44,6 +44,7 @@ Protect: TypeAlias = "Callable[[Runner, Request[Any, Any], Any, Cost], None]"
 """Refuses a plan that would almost settle a claim that the owner protects."""
 
 _NO_COST = Cost(NONE, NONE)
+_DRAWS = ("gaussian", "laplace", "coins", "largest", "below")
 
 
 class Runner:
@@ -90,17 +91,19 @@ class Runner:
     ) -> None:
         from dpnb.engines.choice import engine_of
 
-        if noise is not None and not isinstance(getattr(noise, "private", None), bool):
+        if noise is not None and not any(callable(getattr(noise, name, None)) for name in _DRAWS):
             raise RequestError(
                 f"noise must be a source of noise for tests, got {given(noise)}", "Leave it out."
             )
         truth(new_anchor, "new_anchor")
         truth(new_version, "new_version")
         truth(rehearsal, "rehearsal")
+        # only this source is known to draw what was charged: whoever passes one in, also an object
+        # of the same class, may have changed it
         self.noise: Noise = SecureNoise() if noise is None else noise
         if noise is None:
             SecureNoise.warm_up()
-        stamp: Stamp = "rehearsal" if rehearsal else "" if self.noise.private else "test"
+        stamp: Stamp = "test" if noise is not None else "rehearsal" if rehearsal else ""
         self.lock = threading.RLock()
         self.memo = Memo()
         self._protect = protect

@@ -55,8 +55,6 @@ STATEMENTS = [
 class Fixed:
     """Releases the same points whatever the table."""
 
-    private = False
-
     def gaussian(self, exact, scale):
         return [3 * 2**40 + 12_345 * i + int(scale) % 997 for i in range(len(exact))]
 

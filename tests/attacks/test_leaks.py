@@ -21,7 +21,7 @@ import pytest
 import dpnb
 from dpnb import Category, DpnbError, Integer, Real, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
-from dpnb.errors import LedgerError
+from dpnb.errors import LedgerError, RequestError
 from dpnb.privacy.noise import SecureNoise
 from tests.kit.inside import owner, runner
 
@@ -271,8 +271,6 @@ class TestLedgerFile:
 
     def test_test_noise_cannot_enter_a_private_ledger_nor_hide(self, session, tmp_path):
         class Silent:
-            private = False
-
             def gaussian(self, exact, sigma):
                 return list(exact)
 
@@ -287,6 +285,50 @@ class TestLedgerFile:
             answer = reopened.query(SQL, rho=0.1)
             assert answer.stamp == "test"
             assert "NOT PRIVATE" in repr(answer)
+
+    def test_no_source_of_noise_can_claim_that_it_protects(self, tmp_path):
+        class Exact:
+            private = True
+
+            def gaussian(self, exact, sigma):
+                return list(exact)
+
+            laplace = gaussian
+
+        class Heir(SecureNoise):
+            private = True
+            gaussian = Exact.gaussian
+
+        class Wrapper:
+            def __init__(self):
+                self.source = SecureNoise()
+
+            def __getattr__(self, name):
+                return getattr(self.source, name)
+
+        renamed = Exact()
+        renamed.__class__ = type("SecureNoise", (Exact,), {"__module__": SecureNoise.__module__})
+        changed = SecureNoise()
+        changed.gaussian = lambda exact, sigma: list(exact)
+        sources = [Exact(), Heir(), Wrapper(), renamed, changed, SecureNoise()]
+        for number, source in enumerate(sources):
+            path, budget = tmp_path / f"ledger{number}", dpnb.Budget(rho=1)
+            with dpnb.Session(table(), budget=budget, ledger=path, noise=source) as marked:
+                answer = marked.query("SELECT COUNT(*) FROM t", rho=0.1)
+                shown = answer, marked.budget, marked.price(SQL, rho=0.1)
+                assert all(repr(one).startswith("NOT PRIVATE") for one in shown)
+            with dpnb.Session(table(), ledger=path) as reopened:
+                assert reopened.query(SQL, rho=0.1).stamp == "test"
+        with pytest.raises(RequestError, match="must be a source of noise"):
+            dpnb.Session(table(), budget=dpnb.Budget(rho=1), noise="none")
+
+    def test_generated_data_do_not_hide_test_noise(self, tmp_path):
+        budget, path = dpnb.Budget(rho=1), tmp_path / "ledger"
+        curator = dpnb.curator.Curator(table(), budget=budget, noise=SecureNoise(), rehearsal=True)
+        assert curator.session().query(SQL, rho=0.1).stamp == "test"
+        dpnb.curator.Curator(table(), budget=budget, ledger=path, rehearsal=True).close()
+        with pytest.raises(LedgerError, match="test noise cannot enter a ledger of generated data"):
+            dpnb.Session(table(), ledger=path, noise=SecureNoise())
 
 
 def test_noise_differs_between_processes_and_seeds_change_nothing():

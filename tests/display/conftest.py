@@ -23,8 +23,6 @@ QUERY = (
 class ZeroNoise:
     """No noise, so that what is shown is known; answers are stamped NOT PRIVATE."""
 
-    private = False
-
     def gaussian(self, exact, sigma):
         return list(exact)
 

@@ -43,8 +43,6 @@ MECHANISMS = ("path", "additive", "vanilla")
 class ZeroNoise:
     """No noise: what is shown here are charges, which do not depend on it."""
 
-    private = False
-
     def gaussian(self, exact, sigma):
         return list(exact)
 

@@ -46,8 +46,6 @@ NASTY = (
 class ZeroNoise:
     """No noise; answers are stamped NOT PRIVATE."""
 
-    private = False
-
     def gaussian(self, exact, sigma):
         return list(exact)
 

@@ -26,8 +26,6 @@ from tests.kit.one_database import one_database  # noqa: F401
 class FastNoise:
     """Rounded continuous noise, or none; notes every draw."""
 
-    private = False
-
     def __init__(self, seed: int = 1, scale: float = 1.0) -> None:
         self.generator = np.random.default_rng(seed)
         self.scale = scale

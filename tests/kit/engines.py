@@ -321,8 +321,6 @@ QUERY = "SELECT g, COUNT(*) AS rows, AVG(r) AS mean FROM t WHERE n > 2 GROUP BY 
 class Still:
     """No noise at all: what differs would be a matter of engines."""
 
-    private = False
-
     def gaussian(self, exact, sigma):
         return [int(number) for number in exact]
 

@@ -41,8 +41,6 @@ class Draw:
 class NoNoise:
     """Adds nothing; a coin falls on its likelier side, a selection on the first of the best."""
 
-    private = False
-
     def __init__(self) -> None:
         self.draws: list[Draw] = []
 

@@ -290,8 +290,6 @@ class TestCombination:
         asked = []
 
         class Noted:
-            private = False
-
             def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
                 asked.append((exact[0] / UNIT, (sigma / UNIT) ** 2))
                 return list(exact)
@@ -496,8 +494,6 @@ class TestAdditive:
         asked: list[tuple[tuple[int, ...], float]] = []
 
         class Noted:
-            private = False
-
             def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
                 asked.append((tuple(exact), sigma))
                 return [value + UNIT * 5 for value in exact]

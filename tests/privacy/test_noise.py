@@ -90,9 +90,6 @@ class TestVectors:
         assert uncorrelated(first[1:], first[:-1])
         assert not uncorrelated(first, second + 0.1 * first)
 
-    def test_the_sampler_says_that_it_is_private(self, family: str) -> None:
-        assert SecureNoise().private is True
-
 
 class TestCentres:
     """Discrete Gaussians around any centres (docs/methods/noise.md, algorithm 10)."""

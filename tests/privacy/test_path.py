@@ -41,8 +41,6 @@ def level_of(variance: float) -> Fraction:
 class Recorder:
     """Records what is asked of the noise and adds none."""
 
-    private = False
-
     def __init__(self) -> None:
         self.asked: list[tuple[tuple[int, ...], float]] = []
 

@@ -26,8 +26,6 @@ BOUNDS = [
 class Seeded:
     """Coins of a fixed seed."""
 
-    private = False
-
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.asked: list[tuple[float, int]] = []

@@ -405,8 +405,6 @@ class TestPrivate:
     @pytest.mark.parametrize("place", ["contributions", "largest"])
     def test_a_failure_charges_nothing_and_says_nothing(self, place, opened, people, monkeypatch):
         class Failing:
-            private = False
-
             def largest(self, scores, scale):
                 if place == "largest":
                     raise ArithmeticError(f"48611 {scores}")

@@ -677,8 +677,6 @@ class TestGuesses:
 class Shifted:
     """Noise of exactly so many standard deviations."""
 
-    private = False
-
     def __init__(self, sigmas):
         self.sigmas = sigmas
 
