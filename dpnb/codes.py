@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dpnb.errors import RequestError, given
 
@@ -106,19 +107,64 @@ class Scale:
 
 
 def number(value: object) -> int | float | Fraction | None:
-    """Return a real number, plain or from NumPy; None for bools and everything else."""
+    """Return a real number, plain, decimal or from NumPy; None for bools and everything else."""
     plain = scalar(value)
     if isinstance(plain, bool) or not isinstance(plain, (int, float, Fraction)):
         return None
     return plain
 
 
-def scalar(value: object) -> object:
-    """Return the plain number in a NumPy scalar; other values unchanged."""
+def scalar(value: Any) -> Any:
+    """Return the plain number or day in a NumPy scalar or a ``Decimal``; other values unchanged.
+
+    Examples
+    --------
+    >>> scalar(Decimal("0.1")), scalar(Decimal("3")), scalar("3")
+    (Fraction(1, 10), 3, '3')
+    """
+    if isinstance(value, Decimal):
+        return _rational(value)
     if getattr(value, "shape", None) != () or not hasattr(value, "item"):
         return value
     plain = value.item()
+    if isinstance(plain, int) and value.dtype.kind == "M":
+        # nanoseconds, which Python's times do not have
+        plain = value.astype("M8[us]").item()
     return value if isinstance(plain, str) else plain
+
+
+def _rational(value: Decimal) -> int | float | Fraction:
+    """Return a decimal as the exact number that it is, or as a float if it is very long."""
+    if value.is_nan():
+        return math.nan
+    if (
+        value.is_infinite()
+        or max(abs(value.adjusted()), len(value.as_tuple().digits)) > _MOST_DIGITS
+    ):
+        return float(value)
+    exact = Fraction(value)
+    return exact.numerator if exact.denominator == 1 else exact
+
+
+_MOST_DIGITS = 400
+
+
+def listed(values: object) -> list[Any] | None:
+    """Return the plain elements of a list, tuple, range or one-dimensional array; None for others.
+
+    Examples
+    --------
+    >>> listed((1, 2)), listed(range(0, 6, 2)), listed("ab"), listed(5)
+    ([1, 2], [0, 2, 4], None, None)
+    """
+    if hasattr(values, "to_pylist"):
+        return [*values.to_pylist()]
+    array = hasattr(values, "tolist") or hasattr(values, "to_list")
+    if not isinstance(values, (list, tuple, range)) and not (
+        array and getattr(values, "ndim", 1) == 1
+    ):
+        return None
+    return [scalar(value) for value in values]  # type: ignore[attr-defined]
 
 
 def truth(value: object, name: str) -> bool:
@@ -136,20 +182,22 @@ def truth(value: object, name: str) -> bool:
     return value
 
 
-def natural(value: object, name: str, most: int | None = None) -> None:
-    """Check that a value is a whole number from 0 to ``most``.
+def natural(value: object, name: str, most: int | None = None) -> int:
+    """Return a whole number from 0 to ``most``.
 
     Raises
     ------
     RequestError
     """
+    plain = scalar(value)
     if (
-        isinstance(value, bool)
-        or not isinstance(value, int)
-        or value < 0
-        or (most is not None and value > most)
+        isinstance(plain, bool)
+        or not isinstance(plain, int)
+        or plain < 0
+        or (most is not None and plain > most)
     ):
         upto = "or more" if most is None else f"to {most:,}"
         raise RequestError(
             f"{name} must be a whole number, got {given(value)}", f"Give one from 0 {upto}."
         )
+    return plain

@@ -99,8 +99,8 @@ def census(rows: int, seed: int = 0) -> Table:
     import numpy as np
     import pandas as pd
 
-    natural(rows, "rows")
-    natural(seed, "seed")
+    rows = natural(rows, "rows")
+    seed = natural(seed, "seed")
     generator = np.random.default_rng(seed)
     schema = Schema.load(_HERE / "adult.toml")
     kinds: dict[str, Kind] = dict(schema)

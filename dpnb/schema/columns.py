@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
 
-from dpnb.codes import Code, Interval, Scale
+from dpnb.codes import Code, Interval, Scale, listed, scalar
 from dpnb.errors import SchemaError, given, nearest
 
 Constant: TypeAlias = str | int | float | Fraction | datetime.date
@@ -54,12 +54,14 @@ class Category:
     numeric: ClassVar[bool] = False
 
     def __init__(self, values: Sequence[str], other: str | None = None) -> None:
-        is_list = isinstance(values, (list, tuple))
-        if not is_list or not all(isinstance(value, str) for value in values):
+        texts = listed(values)
+        if texts is None or not all(isinstance(value, str) for value in texts):
+            strange = values if texts is None else next(v for v in texts if not isinstance(v, str))
             raise SchemaError(
-                "a Category takes a list of strings",
+                f"a Category takes a list of strings, got a value of type {type(strange).__name__}",
                 "Write Category(['a', 'b']); for whole numbers use Integer(0, 9).",
             )
+        values = [str.__str__(value) for value in texts]
         if not 1 <= len(values) <= 65_535 or len(set(values)) != len(values):
             raise SchemaError(
                 "a Category needs 1 to 65,535 different values",
@@ -68,7 +70,7 @@ class Category:
         if other is not None and not (isinstance(other, str) and other in values):
             raise SchemaError(f"other={given(other)} is not one of the declared values", "Add it.")
         object.__setattr__(self, "values", tuple(values))
-        object.__setattr__(self, "other", other)
+        object.__setattr__(self, "other", None if other is None else str.__str__(other))
 
     @property
     def scale(self) -> Scale:
@@ -130,22 +132,20 @@ class Category:
         return {"type": self.kind, "values": list(self.values), **other}
 
 
-def _listed(bins: object) -> Sequence[Any]:
-    """Return bins as given, or () for None; refuse anything that is not a list."""
+def _edges(bins: object) -> Sequence[Any]:
+    """Return the edges of bins, () for None; refuse anything that is not a list."""
     if bins is None:
         return ()
-    if not isinstance(bins, (list, tuple)):
+    edges = listed(bins)
+    if edges is None:
         raise SchemaError(
             f"bins must be a list of edges, got {given(bins)}", "Write bins=[0, 10, 20]."
         )
-    return bins
+    return edges
 
 
-def _checked_bins(bins: Sequence[Any] | None, low: Any, high: Any) -> tuple[Any, ...] | None:
+def _checked_bins(edges: Sequence[Any], low: Any, high: Any) -> tuple[Any, ...]:
     """Check that bin edges lie inside the bounds, number at least two, and increase strictly."""
-    if bins is None:
-        return None
-    edges = tuple(bins)
     if len(edges) < 2 or any(a >= b for a, b in itertools.pairwise(edges)):
         raise SchemaError(
             "bins need at least two edges in increasing order", "Write bins=[0, 10, 20]."
@@ -154,7 +154,7 @@ def _checked_bins(bins: Sequence[Any] | None, low: Any, high: Any) -> tuple[Any,
         raise SchemaError(
             "an edge of the bins is outside the bounds", "Keep every edge between low and high."
         )
-    return edges
+    return tuple(edges)
 
 
 def _bin_cells(edges: Sequence[Any], codes: Sequence[Code], scale: Scale) -> tuple[Cell, ...]:
@@ -201,17 +201,19 @@ class Integer:
     numeric: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        numbers = (self.low, self.high, *_listed(self.bins))
-        if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
+        low, high, edges = scalar(self.low), scalar(self.high), _edges(self.bins)
+        if any(isinstance(n, bool) or not isinstance(n, int) for n in (low, high, *edges)):
             raise SchemaError(
                 "the bounds and bins of an Integer must be whole numbers",
                 "Write Integer(17, 90), or use Real.",
             )
-        if not -MAX_INTEGER <= self.low < self.high <= MAX_INTEGER:
+        if not -MAX_INTEGER <= low < high <= MAX_INTEGER:
             raise SchemaError(
                 "an Integer needs low < high, both within +-2**53", "Write Integer(17, 90)."
             )
-        object.__setattr__(self, "bins", _checked_bins(self.bins, self.low, self.high))
+        bins = None if self.bins is None else _checked_bins(edges, low, high)
+        for name, value in (("low", low), ("high", high), ("bins", bins)):
+            object.__setattr__(self, name, value)
 
     @property
     def scale(self) -> Scale:
@@ -284,27 +286,28 @@ class Real:
     numeric: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        numbers = (self.low, self.high, *_listed(self.bins))
-        if any(isinstance(n, bool) or not isinstance(n, (int, float)) for n in numbers):
+        numbers = [scalar(self.low), scalar(self.high), *_edges(self.bins)]
+        if any(isinstance(n, bool) or not isinstance(n, (int, float, Fraction)) for n in numbers):
             raise SchemaError(
                 "the bounds and bins of a Real must be numbers", "Write Real(0, 200)."
             )
-        if not all(math.isfinite(n) for n in numbers) or not self.low < self.high:
+        finite = all(abs(n) < math.inf for n in numbers)
+        if not finite or not numbers[0] < numbers[1]:
             raise SchemaError("a Real needs finite bounds with low < high", "Write Real(0, 200).")
-        if not 1e-150 < max(abs(self.low), abs(self.high)) < 1e150:
+        if not 1e-150 < max(map(abs, numbers[:2])) < 1e150:
             raise SchemaError(
                 "the bounds of a Real must be between 1e-150 and 1e150 in size",
                 "Use another unit of measurement.",
             )
-        if (self.high - self.low) < max(abs(self.low), abs(self.high)) * 2.0**-30:
+        if (numbers[1] - numbers[0]) < max(map(abs, numbers[:2])) * 2.0**-30:
             raise SchemaError(
                 "the bounds of a Real are too close together for their size",
                 "Subtract a constant from the column first.",
             )
-        object.__setattr__(self, "low", float(self.low))
-        object.__setattr__(self, "high", float(self.high))
-        bins = _checked_bins(self.bins, self.low, self.high)
-        object.__setattr__(self, "bins", None if bins is None else tuple(map(float, bins)))
+        low, high, *edges = map(float, numbers)
+        bins = None if self.bins is None else _checked_bins(edges, low, high)
+        for name, value in (("low", low), ("high", high), ("bins", bins)):
+            object.__setattr__(self, name, value)
 
     @property
     def scale(self) -> Scale:
@@ -365,12 +368,13 @@ class Real:
         return {"type": self.kind, "low": self.low, "high": self.high, **bins}
 
 
-def _as_date(value: Constant) -> datetime.date:
-    if isinstance(value, datetime.datetime):
+def _as_date(value: Any) -> datetime.date:
+    value = scalar(value)
+    if isinstance(value, datetime.datetime) and value == value:
         if value.time() != datetime.time():
             raise SchemaError(f"{value} has a time of day", "Use a date.")
         return value.date()
-    if isinstance(value, datetime.date):
+    if type(value) is datetime.date:
         return value
     try:
         # only YYYY-MM-DD, not weeks of the year
@@ -415,10 +419,12 @@ class Date:
         first, last = _as_date(low), _as_date(high)
         if not first < last:
             raise SchemaError("a Date needs low < high", "Write Date('2020-01-01', '2024-12-31').")
-        edges = None if bins is None else [_as_date(edge) for edge in _listed(bins)]
+        edges = [_as_date(edge) for edge in _edges(bins)]
         object.__setattr__(self, "low", first)
         object.__setattr__(self, "high", last)
-        object.__setattr__(self, "bins", _checked_bins(edges, first, last))
+        object.__setattr__(
+            self, "bins", None if bins is None else _checked_bins(edges, first, last)
+        )
 
     @property
     def scale(self) -> Scale:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpnb.codes import listed, scalar
 from dpnb.errors import SchemaError, given
 from dpnb.schema.columns import KINDS, Category, Date, Integer, Kind, Real
 
@@ -48,13 +49,14 @@ class Unit:
         if not isinstance(self.column, str) or not self.column:
             raise SchemaError("the unit needs a column", "Write Unit('person_id', max_rows=3).")
         for name in ("max_rows", "max_groups"):
-            maximum = getattr(self, name)
+            maximum = scalar(getattr(self, name))
             integral = isinstance(maximum, int) and not isinstance(maximum, bool)
             if not integral or not 1 <= maximum <= MOST_OF_ONE:
                 raise SchemaError(
                     f"{name} must be a whole number from 1 to {MOST_OF_ONE:,}, got {given(maximum)}",
                     f"Write {name}=3.",
                 )
+            object.__setattr__(self, name, maximum)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the unit as plain data, as written under ``[unit]`` in TOML.
@@ -425,18 +427,22 @@ class Schema(Mapping[str, Kind]):
 def _checked_complete(complete: Sequence[str], columns: Mapping[str, Kind]) -> tuple[str, ...]:
     """Check the complete columns, and return them in the order of their declaration."""
     hint = "Write complete=['age', 'sex']."
-    if not isinstance(complete, (list, tuple)):
+    names = listed(complete)
+    if names is None:
         raise SchemaError(f"complete must be a list of column names, got {given(complete)}", hint)
-    for name in complete:
+    for name in names:
         if not isinstance(name, str) or name not in columns:
             raise SchemaError(f"complete names {given(name)}, which is not a declared column", hint)
-    return tuple(name for name in columns if name in complete)
+    return tuple(name for name in columns if name in names)
 
 
-def _checked_undeclared(names: Sequence[str], folded: Mapping[str, str]) -> tuple[str, ...]:
+def _checked_undeclared(undeclared: Sequence[str], folded: Mapping[str, str]) -> tuple[str, ...]:
     hint = "Write undeclared=['city']."
-    if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) and n for n in names):
-        raise SchemaError(f"undeclared must be a list of column names, got {given(names)}", hint)
+    names = listed(undeclared)
+    if names is None or not all(isinstance(n, str) and n for n in names):
+        raise SchemaError(
+            f"undeclared must be a list of column names, got {given(undeclared)}", hint
+        )
     for name in names:
         if name.casefold() in folded:
             raise SchemaError(
@@ -454,11 +460,10 @@ def _checked_aliases(
 ) -> tuple[tuple[str, ...], ...]:
     """Check the aliases: sets of two or more columns, with no column in two sets."""
     hint = "Write aliases=[['education', 'education_num']]."
-    if not isinstance(aliases, (list, tuple)) or not all(
-        isinstance(names, (list, tuple)) and len(names) > 1 for names in aliases
-    ):
+    sets = [listed(names) or [] for names in listed(aliases) or []]
+    if listed(aliases) is None or not all(len(names) > 1 for names in sets):
         raise SchemaError("aliases must be lists of two or more column names", hint)
-    members = [name for names in aliases for name in names]
+    members = [name for names in sets for name in names]
     for name in members:
         if not isinstance(name, str) or name not in columns:
             raise SchemaError(f"aliases name {given(name)}, which is not a declared column", hint)
@@ -466,7 +471,7 @@ def _checked_aliases(
             raise SchemaError(
                 f"column {name!r} is twice in aliases", "Put all its aliases in one list."
             )
-    return tuple(tuple(names) for names in aliases)
+    return tuple(map(tuple, sets))
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:

@@ -67,8 +67,8 @@ def generated(
     import numpy as np
     import pandas as pd
 
-    natural(rows, "rows", MOST_ROWS)
-    natural(seed, "seed")
+    rows = natural(rows, "rows", MOST_ROWS)
+    seed = natural(seed, "seed")
     # the tables of one rehearsal are independent
     generator = np.random.default_rng([seed, *name.encode()])
     first = 0 if key is None else int(schema[key].scale.low)

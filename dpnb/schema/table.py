@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpnb.arguments import checked
-from dpnb.codes import number
+from dpnb.codes import listed, number
 from dpnb.errors import SchemaError, given
 from dpnb.schema.columns import Real
 from dpnb.schema.schema import Schema, Unit, read_toml
@@ -190,10 +190,11 @@ class Table:
             )
         return declared_name
 
-    def _checked_columns(self, names: object) -> tuple[str, ...]:
-        if not isinstance(names, (list, tuple)):
+    def _checked_columns(self, columns: object) -> tuple[str, ...]:
+        names = listed(columns)
+        if names is None:
             raise SchemaError(
-                f"in_memory must be a list of columns, got {given(names)}",
+                f"in_memory must be a list of columns, got {given(columns)}",
                 "Write in_memory=['sex', 'age'].",
             )
         declared_names = []

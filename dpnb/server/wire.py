@@ -106,8 +106,8 @@ def _encode_rare(value: Any) -> Any:
         name = "$datetime" if isinstance(value, datetime.datetime) else "$date"
         return {name: value.isoformat()}
     plain = scalar(value)
-    if type(plain) in _PLAIN or isinstance(plain, datetime.date):
-        return encode(plain) if plain is not value else {"$type": type(value).__name__}
+    if plain is not value:
+        return encode(plain)
     for base in (str, int, float):
         if isinstance(value, base):
             return encode(base(value))

@@ -248,7 +248,7 @@ class Conditions:
         value = scalar(self.params[name])
         if (
             isinstance(value, bool)
-            or not isinstance(value, (str, int, float, datetime.date))
+            or not isinstance(value, (str, int, float, Fraction, datetime.date))
             or type(value).__name__ == "NaTType"
         ):
             raise SqlError(

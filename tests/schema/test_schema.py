@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import json
 import math
+import re
+from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpnb
-from dpnb import Category, Date, Integer, Real, Schema
+from dpnb import Category, Date, Integer, Real, Schema, Unit
 from dpnb.codes import Scale
 from dpnb.errors import SchemaError
 from dpnb.schema.columns import cell_count
@@ -178,6 +185,94 @@ class TestBins:
         for code in range(-20, 21):
             hits = sum(cell.low <= code <= cell.high for cell in cells)
             assert hits == (edges[0] <= code <= edges[-1])
+
+
+class TestValuesOfLibraries:
+    """NumPy scalars, arrays and decimals are numbers and lists; what is kept is plain Python."""
+
+    @pytest.mark.parametrize(
+        ("declared", "plain"),
+        [
+            (Integer(np.int64(0), np.uint8(9)), Integer(0, 9)),
+            (Integer(Decimal(0), Decimal("9.00")), Integer(0, 9)),
+            (Integer(0, 9, bins=np.arange(0, 10, 3)), Integer(0, 9, bins=[0, 3, 6, 9])),
+            (Integer(0, 9, bins=range(0, 10, 3)), Integer(0, 9, bins=[0, 3, 6, 9])),
+            (Integer(0, 9, bins=pd.Series([0, 3, 9])), Integer(0, 9, bins=[0, 3, 9])),
+            (Integer(0, 9, bins=pa.array([0, 3, 9])), Integer(0, 9, bins=[0, 3, 9])),
+            (Real(np.float32(0), Decimal("0.1")), Real(0, 0.1)),
+            (Real(0, 9, bins=np.linspace(0, 9, 4)), Real(0, 9, bins=[0, 3, 6, 9])),
+            (Real(0, 1, bins=[Decimal("0.1"), Decimal("0.7")]), Real(0, 1, bins=[0.1, 0.7])),
+            (Category(pd.Series(["b", "a", "b"]).unique()), Category(["b", "a"])),
+            (Category(np.array(["a", "b"])), Category(["a", "b"])),
+            (Category([np.str_("a")], other=np.str_("a")), Category(["a"], other="a")),
+            (Category(pd.Categorical(["a", "b"])), Category(["a", "b"])),
+            (Category(pd.Index(["a", "b"])), Category(["a", "b"])),
+            (Category(pl.Series(["a", "b"])), Category(["a", "b"])),
+            (
+                Date(np.datetime64("2024-01-01"), pd.Timestamp("2024-12-31")),
+                Date("2024-01-01", "2024-12-31"),
+            ),
+            (
+                Date("2024-01-01", np.datetime64("2024-12-31", "ns")),
+                Date("2024-01-01", "2024-12-31"),
+            ),
+            (
+                Date("2024-01-01", "2024-03-01", pd.date_range("2024-01-01", periods=3, freq="MS")),
+                Date("2024-01-01", "2024-03-01", ["2024-01-01", "2024-02-01", "2024-03-01"]),
+            ),
+            (Unit("id", np.int64(3)), Unit("id", 3)),
+            (Unit("id", Decimal(3)), Unit("id", 3)),
+        ],
+    )
+    def test_are_read_as_plain_ones(self, declared, plain):
+        assert declared == plain
+        # the repr of a NumPy number names its type
+        assert repr(declared) == repr(plain)
+        assert json.dumps(declared.to_dict(), default=str) == json.dumps(
+            plain.to_dict(), default=str
+        )
+
+    def test_lists_of_names_are_lists(self):
+        columns = {"a": Integer(0, 9), "b": Integer(0, 9)}
+        names = pd.Index(["a", "b"])
+        schema = Schema(columns, aliases=[names], complete=names, undeclared=np.array(["c"]))
+        assert schema == Schema(columns, [["a", "b"]], ["a", "b"], ["c"])
+        table = dpnb.Table("t", pd.DataFrame(), schema, in_memory=names)
+        assert table.in_memory == ("a", "b")
+
+    @pytest.mark.parametrize(
+        ("declare", "said"),
+        [
+            (lambda: Integer(np.float64(0.5), 9), "must be whole numbers"),
+            (lambda: Integer(Decimal("0.5"), 9), "must be whole numbers"),
+            (lambda: Integer(np.bool_(True), 9), "must be whole numbers"),
+            (lambda: Integer(0, 9, bins=np.zeros((2, 2))), "bins must be a list of edges"),
+            (lambda: Integer(0, 9, bins={0, 9}), "got a value of type set"),
+            (lambda: Real(Decimal("NaN"), 9), "finite bounds"),
+            (lambda: Real(0, Decimal("1e999999")), "finite bounds"),
+            (lambda: Category(np.array([1, 2])), "got a value of type int. Write Category(['a'"),
+            (lambda: Category(np.array(["a", math.nan], dtype=object)), "a value of type float"),
+            (lambda: Category({"a", "b"}), "got a value of type set"),
+            (lambda: Date(pd.NaT, "2024-01-01"), "a value of type NaTType is not a date"),
+            (lambda: Date(np.datetime64("NaT"), "2024-01-01"), "None is not a date"),
+            (lambda: Date(np.datetime64("2024-01-01T12", "ns"), "2024-12-31"), "a time of day"),
+            (lambda: Unit("id", np.float64(2.5)), "max_rows must be a whole number"),
+        ],
+    )
+    def test_others_are_refused_by_what_they_are(self, declare, said):
+        with pytest.raises(SchemaError, match=re.escape(said)):
+            declare()
+
+    @pytest.mark.parametrize(
+        "amount", [Decimal("0.1"), np.float64(0.1), np.array(0.1), "0.1", Fraction(1, 10)]
+    )
+    def test_amounts_are_exact(self, amount):
+        assert dpnb.Budget(rho=amount).rho == Fraction(1, 10)
+
+    @pytest.mark.parametrize("amount", [Decimal("NaN"), Decimal("1e999999"), Decimal("1e-999999")])
+    def test_an_amount_is_within_reason(self, amount):
+        with pytest.raises(dpnb.DpnbError, match="rho must be"):
+            dpnb.Budget(rho=amount)
 
 
 BAD = [
