@@ -24,8 +24,9 @@ MOST_ENUMERATED = 12
 def box(epsilons: Floats) -> tuple[Floats, Floats]:
     """Return the smallest and the largest probability of each group, shape (k,)."""
     all_low, all_high = np.logaddexp.reduce(epsilons), np.logaddexp.reduce(-epsilons)
-    low = np.exp(-epsilons - all_low)
-    high = np.exp(np.minimum(epsilons - all_high, 0.0))
+    with np.errstate(under="ignore"):
+        low = np.exp(-epsilons - all_low)
+        high = np.exp(np.minimum(epsilons - all_high, 0.0))
     # both are 1/k when nothing was spent
     return low, np.maximum(low, high)
 

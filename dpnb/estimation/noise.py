@@ -226,11 +226,13 @@ def _arrays(distribution: Mixture, points: Floats) -> tuple[Floats, Floats]:
 
     sd = distribution.sd
     if not distribution.scales:
-        bell = np.exp(-((points / sd) ** 2) / 2) / (sd * math.sqrt(2 * math.pi))
-        return ndtr(-points / sd), bell
+        with np.errstate(under="ignore"):
+            bell = np.exp(-((points / sd) ** 2) / 2) / (sd * math.sqrt(2 * math.pi))
+            return ndtr(-points / sd), bell
     if len(distribution.scales) == 1:
         if not distribution.variance:
-            fall = 0.5 * np.exp(-points / distribution.scales[0])
+            with np.errstate(under="ignore"):
+                fall = 0.5 * np.exp(-points / distribution.scales[0])
             return fall, fall / distribution.scales[0]
         return _one_laplace(distribution.scales[0], distribution.variance, points)
     grid = _inversion(distribution.scales, distribution.variance, wide=True)
@@ -253,11 +255,12 @@ def _one_laplace(scale: float, variance: float, x: Any) -> tuple[Any, Any]:
 
     s = math.sqrt(variance)
     a, z = s / scale, np.asarray(x) / s
-    bell = np.exp(-z * z / 2) / 2
-    near = bell * erfcx(np.maximum(a - z, 0) / math.sqrt(2))
-    first = np.where(z <= a, near, np.exp(a * np.minimum(a / 2 - z, 0)) * ndtr(z - a))
-    second = bell * erfcx((a + z) / math.sqrt(2))
-    above, density = ndtr(-z) + (first - second) / 2, (first + second) / (2 * scale)
+    with np.errstate(under="ignore"):
+        bell = np.exp(-z * z / 2) / 2
+        near = bell * erfcx(np.maximum(a - z, 0) / math.sqrt(2))
+        first = np.where(z <= a, near, np.exp(a * np.minimum(a / 2 - z, 0)) * ndtr(z - a))
+        second = bell * erfcx((a + z) / math.sqrt(2))
+        above, density = ndtr(-z) + (first - second) / 2, (first + second) / (2 * scale)
     if np.ndim(x):
         return above, density
     return float(above), float(density)

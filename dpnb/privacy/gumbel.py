@@ -11,12 +11,14 @@ whose own selection takes 10 to 100 times as long on scores that differ much).
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from dpnb.privacy.loss import plain_context
 
 BITS = 53
 _MORE = 64
@@ -82,16 +84,7 @@ def _refined(score: int, scale: float, word: int, bits: int) -> tuple[Any, Any]:
     """
     shift = Fraction(score) / Fraction(scale)
     digits = int(0.31 * bits)
-    # all settings are explicit: the calling thread's own must not matter
-    context = Context(
-        prec=2 * digits + len(str(abs(int(shift)))) + 40,
-        rounding=ROUND_HALF_EVEN,
-        Emin=MIN_EMIN,
-        Emax=MAX_EMAX,
-        clamp=0,
-        flags=[],
-        traps=[],
-    )
+    context = plain_context(2 * digits + len(str(abs(int(shift)))) + 40, ROUND_HALF_EVEN)
     slack = Decimal((0, (1,), -(digits + 20)))
     decimal_shift = context.divide(Decimal(shift.numerator), Decimal(shift.denominator))
     divisor = Decimal(1 << bits)

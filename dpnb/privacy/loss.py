@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -18,7 +18,7 @@ from dpnb.codes import scalar
 from dpnb.errors import RequestError, given
 from dpnb.privacy.definition import BASIC, GDP, PURE, ZCDP, PrivacyDefinition
 
-Amount: TypeAlias = int | float | Fraction | str
+Amount: TypeAlias = int | float | Fraction | Decimal | str
 
 
 def refuse_rho(privacy: PrivacyDefinition) -> None:
@@ -49,16 +49,25 @@ def amount_text(value: Fraction | float, digits: int = 4, *, left: bool = False)
     power = math.floor(math.log10(abs(number)))
     last = min(power - digits + 1, 0) if moderate else power - digits + 2
     # a float may lie slightly beyond the decimal number that it represents
-    exact = Decimal(number) * (1 + (_LAST_BITS if (number < 0) != left else -_LAST_BITS))
-    rounding = ROUND_FLOOR if left else ROUND_CEILING
-    decimal = exact.quantize(Decimal(1).scaleb(last), rounding).normalize()
+    slack = _UP if (number < 0) != left else _DOWN
+    context = _FLOOR if left else _CEILING
+    exact = context.multiply(context.create_decimal_from_float(number), slack)
+    decimal = context.quantize(exact, Decimal((0, (1,), last))).normalize(context)
     if moderate:
         return f"{decimal:,f}"
     power = decimal.adjusted()
-    return f"{decimal.scaleb(-power).normalize():f}e{power}"
+    return f"{decimal.scaleb(-power, context).normalize(context):f}e{power}"
 
 
-_LAST_BITS = Decimal("1e-12")
+def plain_context(digits: int, rounding: str) -> Context:
+    """Return settings of decimal arithmetic in which nothing of the calling thread's own counts."""
+    return Context(
+        prec=digits, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX, capitals=1, clamp=0, flags=[], traps=[]
+    )  # fmt: skip
+
+
+_FLOOR, _CEILING = plain_context(40, ROUND_FLOOR), plain_context(40, ROUND_CEILING)
+_DOWN, _UP = Decimal("0.999999999999"), Decimal("1.000000000001")
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _DIGITS = 12
 

@@ -61,7 +61,8 @@ def _gaussian_mean(losses: Values, k: int) -> Values:
     if k == 1:
         # the folded normal: e^-x + sqrt(pi x) erf(sqrt(x)), which cannot overflow
         root = np.sqrt(losses)
-        return np.exp(-losses) + math.sqrt(math.pi) * root * special.erf(root)
+        with np.errstate(under="ignore"):
+            return np.exp(-losses) + math.sqrt(math.pi) * root * special.erf(root)
     return np.asarray(special.hyp1f1(-0.5, k / 2, -losses), dtype=np.float64)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_UP, Context, Decimal
+from decimal import ROUND_UP, Decimal
 from typing import TYPE_CHECKING
 
 from dpnb.display import elements
@@ -14,6 +14,7 @@ from dpnb.display.html import info_table_body
 from dpnb.display.text import CONDITIONAL, MAX_ROWS, info_table_text
 from dpnb.engines.scans import MOST_LETTERS
 from dpnb.formats import percent
+from dpnb.privacy.loss import plain_context
 from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _counted(detection: Detection, count: int) -> str:
 def detection_sentence(detection: Detection) -> str:
     """Return which values are found with which probability, in words."""
     # rounded up: the text promises an upper bound
-    up, delta = Context(prec=6, rounding=ROUND_UP), detection.threshold.delta
+    up, delta = plain_context(6, ROUND_UP), detection.threshold.delta
     alone = f"{up.divide(Decimal(delta.numerator), Decimal(delta.denominator)):.6g}"
     sentences = (
         f"A value {_counted(detection, detection.surely)} is found with a probability of at least "
