@@ -80,7 +80,9 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--delta", help="delta of the budget")
     parser.add_argument("--key-delta", help="part of delta for finding undeclared values")
     parser.add_argument(
-        "--ledger", metavar="PLACE", help="file or postgresql:// URL; by default TABLE.ledger"
+        "--ledger",
+        metavar="PLACE",
+        help="file, or postgresql://user@host/database#schema; by default TABLE.ledger",
     )
     parser.add_argument("--anchor", metavar="PATH", help="file that detects a restored ledger")
     parser.add_argument(

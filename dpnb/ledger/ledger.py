@@ -89,7 +89,7 @@ def _storage(place: str | Path | None, timeout: float) -> Storage:
     # not shown: it may hold a password
     raise LedgerError(
         "the URL of the ledger must start with postgresql://",
-        "Write the name of a file, or 'postgresql://user@host/database'.",
+        "Write the name of a file, or 'postgresql://user@host/database#schema'.",
     )
 
 
@@ -106,7 +106,7 @@ class Ledger:
     ----------
     path : str or Path, optional
         The file, created with mode 0600; or, as a str, the URL of a PostgreSQL database
-        (``postgresql://user:password@host/database``) that several service processes share, see
+        (``postgresql://user:password@host/database#schema``) that several service processes share, see
         ``dpnb.ledger.postgres``. None keeps the ledger in memory.
     anchor : str or Path, optional
         A file outside the ledger, with mode 0600, that holds the last sequence number and hash.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from typing import Any, NoReturn
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import psycopg
 from psycopg import sql
@@ -16,36 +16,38 @@ from dpnb.errors import LedgerError
 
 _LOCK = 0x64706E62
 """First half of our advisory locks' keys: the letters dpnb. The second half is the table's oid."""
+# every statement names the schema of the ledger: users with other settings must not find another
 _SETTINGS = """
+SET search_path = pg_catalog;
 SET synchronous_commit = on;
 SET lock_timeout = {timeout};
 SET idle_in_transaction_session_timeout = '5min'
 """
-# query the catalog: to_regclass may remember from before the lock that there is no table
-_EXISTS = """
-SELECT EXISTS (
-    SELECT FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'dpnb_entry'
-)
+# query the catalog: to_regclass may remember from before the lock that there is no table; what is in
+# temporary schemas ends with its session
+_HOLDERS = """
+SELECT schemaname FROM pg_tables WHERE tablename = 'dpnb_entry' AND schemaname !~ '^pg_'
 """
 # read committed: reads after taking the lock see all that was committed before
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({lock}, {which})"
-_TABLE = sql.SQL("'dpnb_entry'::regclass::int")
 _CREATE = """
-CREATE TABLE dpnb_entry (
+CREATE TABLE {table} (
     seq bigint PRIMARY KEY CHECK (seq > 0),
     body text NOT NULL,
     hash text NOT NULL
 );
-CREATE FUNCTION dpnb_append_only() RETURNS trigger LANGUAGE plpgsql AS
+CREATE FUNCTION {trigger}() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION 'a ledger is append-only'; END $$;
-CREATE TRIGGER dpnb_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON dpnb_entry
-    FOR EACH STATEMENT EXECUTE FUNCTION dpnb_append_only()
+CREATE TRIGGER dpnb_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}
+    FOR EACH STATEMENT EXECUTE FUNCTION {trigger}()
 """
 _INSERT = """
-INSERT INTO dpnb_entry SELECT %s, %s, %s WHERE coalesce(
-    (SELECT seq = %s AND hash = %s FROM dpnb_entry ORDER BY seq DESC LIMIT 1), %s = 0
+INSERT INTO {table} SELECT %s, %s, %s WHERE coalesce(
+    (SELECT seq = %s AND hash = %s FROM {table} ORDER BY seq DESC LIMIT 1), %s = 0
 )
 """
+_READ = "SELECT seq, body, hash FROM {table} WHERE seq > %s ORDER BY seq"
+_HASH = "SELECT hash FROM {table} WHERE seq = %s"
 _PATIENCE = {
     # notice a server that vanished silently after a minute, not after hours
     "connect_timeout": 10,
@@ -59,16 +61,21 @@ _AGAIN = "Try again; nothing was charged."
 _FREE = "Try again; what was paid for is free."
 _UNKNOWN = "It is unknown whether this was stored. Ask again: if it was, that is free."
 _UNREACHABLE = "the ledger cannot be reached"
-_WRITE = ("the ledger cannot be written", "The user needs SELECT and INSERT on dpnb_entry.")
+_WRITE = (
+    "the ledger cannot be written",
+    "The user needs USAGE on its schema, and SELECT and INSERT on dpnb_entry.",
+)
 _MAKE = ("the ledger cannot be created", "Name a schema where the user may create tables.")
 
 
 class PostgresStorage:
-    """A table ``dpnb_entry`` in the current schema of a PostgreSQL database; see ``Storage``.
+    """A table ``dpnb_entry`` in one schema of a PostgreSQL database; see ``Storage``.
 
-    One schema holds one ledger; ``?options=-csearch_path%3Dadult`` at the end of the URL selects
-    the schema ``adult``, which must exist. The table is created at first use; a trigger refuses to
-    change or remove its rows.
+    One schema holds one ledger. ``#adult`` at the end of the URL names the schema ``adult``, which
+    must exist; ``?options=-csearch_path%3Dadult`` says the same. A URL without a schema opens the
+    only ledger of the database and creates none, so that it means the same ledger for every user
+    and at any time. The table is created at first use; a trigger refuses to change or remove its
+    rows.
 
     A commit is acknowledged after it was flushed (``synchronous_commit=on``), which needs a server
     with ``fsync=on``. A standby that takes over must be a synchronous one, or entries are lost
@@ -87,8 +94,10 @@ class PostgresStorage:
     kept = True
 
     def __init__(self, url: str, timeout: float) -> None:
+        url, schema = _without_schema(url)
         parameters = _parameters(url)
-        self.place = _place(parameters)
+        schema = schema or _searched(parameters)
+        self.place = _place(parameters, schema)
         milliseconds = sql.Literal(max(1, math.ceil(1000 * timeout)))
         settings = sql.SQL(_SETTINGS).format(timeout=milliseconds)
 
@@ -107,24 +116,55 @@ class PostgresStorage:
         self._writing = self._closed = False
         self._connect("Check that the server runs, and the URL's address, user and password.")
         try:
-            self._create()
+            self._find(schema)
         except BaseException:
             self.close()
             raise
 
-    def _create(self) -> None:
+    def _find(self, schema: str | None) -> None:
+        """Find the ledger in the schema, or in the only schema that has one; create it if need be."""
         if self._run("SHOW server_encoding").fetchall() != [("UTF8",)]:
             self._refuse("the database does not use UTF-8", "Create it with ENCODING 'UTF8'.")
-        if self._run(_EXISTS).fetchall() == [(True,)]:
+        holders = self._holders()
+        if schema is None:
+            if not holders:
+                self._refuse(
+                    "the URL does not name the schema for the new ledger",
+                    "Write postgresql://user@host/database#schema, with a schema that exists.",
+                )
+            if len(holders) > 1:
+                names = ", ".join(f"#{quote(name)}" for name in holders)
+                self._refuse(
+                    "several schemas of the database hold a ledger",
+                    f"Name one of them at the end of the URL: {names}.",
+                )
+            (schema,) = holders
+            self.place += f"#{quote(schema)}"
+        self._names = {
+            "table": sql.Identifier(schema, "dpnb_entry").as_string(),
+            "trigger": sql.Identifier(schema, "dpnb_append_only").as_string(),
+        }
+        if schema in holders:
             return
+        if schema.startswith("pg_"):
+            # a temporary schema would take the ledger with it
+            self._refuse(*_MAKE)
         self._begin(sql.Literal(0))
         try:
-            if self._run(_EXISTS).fetchall() != [(True,)]:
-                self._run(_CREATE, denied=_MAKE)
+            if schema not in self._holders():
+                self._run(_CREATE.format(**self._names), denied=_MAKE)
             self.commit()
         except BaseException:
             self.rollback()
             raise
+
+    def _holders(self) -> list[str]:
+        """Return the schemas that hold a ledger, whoever may read it."""
+        return sorted(name for (name,) in self._run(_HOLDERS).fetchall())
+
+    def _on_table(self, template: str) -> str:
+        """Return a statement with parameters, about the ledger's table."""
+        return template.format(table=self._names["table"].replace("%", "%%"))
 
     def _refuse(self, what: str, hint: str) -> NoReturn:
         raise LedgerError(what, hint, self.place) from None
@@ -203,19 +243,17 @@ class PostgresStorage:
 
     def read(self, sequence: int) -> list[tuple[int, str, str]]:
         """Return the rows after this number, oldest first."""
-        rows = self._select(
-            "SELECT seq, body, hash FROM dpnb_entry WHERE seq > %s ORDER BY seq", sequence
-        )
+        rows = self._select(self._on_table(_READ), sequence)
         return [(int(number), str(body), str(digest)) for number, body, digest in rows]
 
     def hash(self, sequence: int) -> str | None:
         """Return the hash of an entry, or None if the ledger does not have it."""
-        rows = self._select("SELECT hash FROM dpnb_entry WHERE seq = %s", sequence)
+        rows = self._select(self._on_table(_HASH), sequence)
         return str(rows[0][0]) if rows else None
 
     def begin(self) -> None:
         """Take the exclusive right to write."""
-        self._begin(_TABLE)
+        self._begin(sql.SQL("{}::regclass::int").format(sql.Literal(self._names["table"])))
 
     def _begin(self, which: sql.Composable) -> None:
         if self._writing:
@@ -231,7 +269,7 @@ class PostgresStorage:
     def insert(self, sequence: int, body: str, digest: str, previous: str) -> bool:
         """Add a row; return False if the last row is not the one before with hash ``previous``."""
         values = sequence, body, digest, sequence - 1, previous, sequence - 1
-        return self._run(_INSERT, *values).rowcount == 1
+        return self._run(self._on_table(_INSERT), *values).rowcount == 1
 
     def commit(self) -> None:
         """Make the inserted rows durable."""
@@ -280,6 +318,12 @@ def _parameters(url: str) -> dict[str, Any]:
             "the URL of the ledger cannot be read",
             "Write special characters of the password as %40 for @, %2F for /, %25 for %.",
         )
+    if not parameters.get("dbname"):
+        # PostgreSQL would take a database named like the user
+        raise LedgerError(
+            "the URL of the ledger does not name the database",
+            "Write postgresql://user@host/database#schema.",
+        )
     return {
         "application_name": "dpnb",
         **_PATIENCE,
@@ -288,12 +332,30 @@ def _parameters(url: str) -> dict[str, Any]:
     }
 
 
-def _place(parameters: dict[str, Any]) -> str:
-    """Return the URL without user, password and options; with the schema if the URL names one."""
+def _without_schema(url: str) -> tuple[str, str | None]:
+    """Return the URL up to its last #, and the schema after it or None."""
+    start, mark, name = url.rpartition("#")
+    # with such signs, the # is probably part of a password
+    return (start, unquote(name) or None) if mark and not set(name) & set("@/:?") else (url, None)
+
+
+def _searched(parameters: dict[str, Any]) -> str | None:
+    """Return the schema if the options set the search path to exactly one, else None."""
+    paths = re.findall(r"(?:-c *|--)search_path=(\S*)", str(parameters.get("options") or ""))
+    # PostgreSQL reads a name without quotes as lower case
+    return (
+        paths[-1].lower() if paths and re.fullmatch(r"[A-Za-z_]\w*", paths[-1], re.ASCII) else None
+    )
+
+
+def _place(parameters: dict[str, Any], schema: str | None) -> str:
+    """Return the URL without user, password and other options; with the schema if it names one."""
     host = quote(str(parameters.get("host") or ""), safe=",:[]")
     port = f":{parameters['port']}" if parameters.get("port") else ""
-    schema = re.fullmatch(r"-c *search_path=(\w+)", str(parameters.get("options") or ""))
-    tail = f"?options=-csearch_path%3D{schema[1]}" if schema else ""
+    tail = ""
+    if schema is not None:
+        named = schema != _searched(parameters)
+        tail = f"#{quote(schema)}" if named else f"?options=-csearch_path%3D{schema}"
     return f"postgresql://{host}{port}/{quote(str(parameters.get('dbname') or ''))}{tail}"
 
 
@@ -307,8 +369,8 @@ def _words(code: str, again: str, denied: tuple[str, str]) -> tuple[str, str]:
             return "the disk is full", "Make room; nothing was charged."
         case "25006":
             return (
-                "the ledger cannot be written",
-                "Connect to the primary server, with write access.",
+                "the ledger cannot be written: the server is a standby, or the user is read-only",
+                "Connect to the primary server. Set default_transaction_read_only off for the user.",
             )
         case "42501" | "3F000":
             return denied

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 import psycopg
@@ -395,6 +396,19 @@ class TestRights:
             assert "SELECT and INSERT" in refusal.value.hint
             assert news(reader) == []
 
+    def test_a_user_who_is_read_only_is_told(
+        self, postgres: Server, schema: str, url: str, service: str
+    ) -> None:
+        postgres.execute(f"GRANT ALL ON SCHEMA {schema} TO {service}")
+        postgres.execute(f"ALTER ROLE {service} SET default_transaction_read_only = on")
+        address = postgres.url(user=service, schema=schema)
+        with pytest.raises(LedgerError, match="the user is read-only") as refusal:
+            Ledger(address)
+        assert "default_transaction_read_only" in refusal.value.hint
+        postgres.execute(f"ALTER ROLE {service} SET default_transaction_read_only = off")
+        with closing(Ledger(address)) as ledger:
+            write(ledger, {"n": 1})
+
     def test_select_and_insert_are_enough_and_change_nothing_written(
         self, postgres: Server, schema: str, url: str, ledger: Ledger, service: str
     ) -> None:
@@ -472,6 +486,130 @@ class TestAddress:
         with pytest.raises(LedgerError, match="needs psycopg") as refusal:
             Ledger(url)
         assert "dpnb[postgres]" in refusal.value.hint
+
+
+class TestOneLedger:
+    """A URL means one ledger: for every user, whatever the settings, and whatever is added later."""
+
+    OTHER = "colleague"
+
+    @pytest.fixture
+    def database(self, postgres: Server) -> Iterator[str]:
+        """A database without a ledger, where two users have schemas named like them."""
+        name = f"own_{postgres.schema()}"
+        postgres.execute(f"CREATE DATABASE {name}")
+        postgres.execute(f"CREATE ROLE {self.OTHER} LOGIN PASSWORD '{PASSWORD}'")
+        self.chief(
+            postgres, name,
+            f"CREATE SCHEMA {OWNER} AUTHORIZATION {OWNER}",
+            f"CREATE SCHEMA {self.OTHER} AUTHORIZATION {self.OTHER}",
+            f"CREATE SCHEMA shared; GRANT ALL ON SCHEMA shared TO {OWNER}, {self.OTHER}",
+        )  # fmt: skip
+        yield name
+        postgres.execute(f"DROP DATABASE {name}")
+        postgres.execute(f"DROP ROLE {self.OTHER}")
+
+    @staticmethod
+    def chief(postgres: Server, database: str, *statements: str) -> None:
+        with psycopg.connect(postgres.url(database, user="chief"), autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def old(self, postgres: Server, database: str, schema: str) -> None:
+        """A ledger as it was made before URLs had to name its schema."""
+        self.chief(
+            postgres, database,
+            f"SET search_path = {schema}; CREATE TABLE dpnb_entry (seq bigint PRIMARY KEY, "
+            "body text NOT NULL, hash text NOT NULL);"
+            f"GRANT USAGE ON SCHEMA {schema} TO PUBLIC; GRANT SELECT, INSERT ON dpnb_entry TO PUBLIC",
+        )  # fmt: skip
+
+    def test_without_a_schema_none_is_created(self, postgres: Server, database: str) -> None:
+        url = postgres.url(database)
+        for address in (url, f"{url}?options=-csearch_path%3D%22%24user%22%2Cpublic"):
+            with pytest.raises(LedgerError, match="does not name the schema") as refusal:
+                Ledger(address)
+            assert PASSWORD not in str(refusal.value)
+            assert "database#schema" in refusal.value.hint
+        with closing(Ledger(f"{url}#shared")) as ledger:
+            write(ledger, {"n": 1})
+
+    def test_all_users_find_the_one_that_is_there(self, postgres: Server, database: str) -> None:
+        self.old(postgres, database, OWNER)
+        urls = [postgres.url(database), postgres.url(database, user=self.OTHER)]
+        urls += [f"{urls[1]}#{OWNER}", postgres.url(database, user=self.OTHER, schema=OWNER)]
+        for number, url in enumerate(urls):
+            with closing(Ledger(url)) as ledger:
+                write(ledger, {"n": number})
+                tail = f"?options=-csearch_path%3D{OWNER}" if number == 3 else f"#{OWNER}"
+                assert ledger.place == f"postgresql://127.0.0.1:{postgres.port}/{database}{tail}"
+        assert all(numbers(url) == [0, 1, 2, 3] for url in urls)
+
+    def test_a_schema_that_is_added_later_changes_nothing(
+        self, postgres: Server, database: str
+    ) -> None:
+        url = postgres.url(database, user=self.OTHER)
+        self.old(postgres, database, "shared")
+        with closing(Ledger(url)) as ledger:
+            write(ledger, {"n": 1})
+            with closing(Ledger(f"{url}#{self.OTHER}")) as other:
+                write(other, {"n": 5})
+            postgres.execute(f"ALTER ROLE {self.OTHER} SET search_path = {self.OTHER}")
+            postgres.execute(f"SELECT pg_terminate_backend({backend(ledger)})")
+            write(ledger, {"n": 2})
+        with pytest.raises(LedgerError, match="several schemas") as refusal:
+            Ledger(url)
+        assert (
+            refusal.value.hint == f"Name one of them at the end of the URL: #{self.OTHER}, #shared."
+        )
+        assert numbers(f"{url}#shared") == [1, 2]
+        assert numbers(f"{url}#{self.OTHER}") == [5]
+
+    def test_what_stands_first_on_the_search_path_is_not_taken(
+        self, postgres: Server, database: str
+    ) -> None:
+        with closing(Ledger(postgres.url(database) + "#shared")) as ledger:
+            write(ledger, {"n": 1})
+        self.old(postgres, database, self.OTHER)
+        for options in (self.OTHER, f"{self.OTHER},shared", '"$user"', "pg_temp"):
+            url = f"{postgres.url(database, schema=options)}#shared"
+            with closing(Ledger(url)) as ledger:
+                ledger._storage._connection.execute("CREATE TEMP TABLE dpnb_entry (seq bigint)")
+                assert news(ledger) == [{"n": 1}]
+        with pytest.raises(LedgerError, match="several schemas"):
+            Ledger(postgres.url(database, schema=f"{self.OTHER},shared"))
+
+    @pytest.mark.parametrize("name", ["pg_temp", "pg_catalog", "nowhere"])
+    def test_where_no_ledger_can_last_none_is_created(
+        self, postgres: Server, database: str, name: str
+    ) -> None:
+        for url in (f"{postgres.url(database)}#{name}", postgres.url(database, schema=name)):
+            with pytest.raises(LedgerError, match="cannot be created") as refusal:
+                Ledger(url)
+            assert "schema" in refusal.value.hint
+
+    @pytest.mark.parametrize("url", ["postgresql://u@h", "postgresql://u@h/#s", "postgresql:///"])
+    def test_a_database_named_like_the_user_is_not_taken(self, url: str) -> None:
+        with pytest.raises(LedgerError, match="does not name the database") as refusal:
+            Ledger(url)
+        assert "host/database#schema" in refusal.value.hint
+
+    @pytest.mark.parametrize("name", ['Quo"ted %s', "Shared", "a{b}#c"])
+    def test_a_schema_may_have_any_name(self, postgres: Server, database: str, name: str) -> None:
+        quoted = psycopg.sql.Identifier(name).as_string()
+        self.chief(postgres, database, f"CREATE SCHEMA {quoted} AUTHORIZATION {OWNER}")
+        url = f"{postgres.url(database)}#{quote(name, safe='')}"
+        with closing(Ledger(url)) as ledger:
+            write(ledger, {"n": 1})
+            write(ledger, {"n": 2})
+        assert numbers(url) == [1, 2] == numbers(postgres.url(database))
+
+    def test_a_sign_of_the_password_is_not_a_schema(self, postgres: Server, database: str) -> None:
+        postgres.execute(f"ALTER ROLE {self.OTHER} PASSWORD 'a#b'")
+        url = f"postgresql://{self.OTHER}:a#b@127.0.0.1:{postgres.port}/{database}"
+        with closing(Ledger(f"{url}#{self.OTHER}")) as ledger:
+            write(ledger, {"n": 1})
+        assert numbers(url) == [1]
 
 
 class TestPassword:
