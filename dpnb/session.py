@@ -441,8 +441,7 @@ class Session:
         call = Call("explain", question, options)
         if not truth(anyway, "anyway"):
             _check_worth_explaining(question)
-            if rho is None and epsilon is None and error is None:
-                self._backend.price(call).check_default()
+            self._backend.price(call).check_worth()
         explanation: Explanation = self._run(call, progress)
         return explanation
 

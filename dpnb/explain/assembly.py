@@ -35,7 +35,8 @@ from dpnb.releases.options import read_values
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
 from dpnb.sql.canonical import plain, read
-from dpnb.sql.query import Aggregate
+from dpnb.sql.formulas import Quantile, Variance
+from dpnb.sql.query import Aggregate, Derived
 
 
 def check_served(store: Store) -> None:
@@ -129,7 +130,7 @@ def _target(question: Question, charge: Charge, schema: Schema) -> Target:
     aggregate = query.outputs[question.index]
     if not isinstance(aggregate, Aggregate):
         raise RequestError(
-            f"{question.aggregate!r} combines several aggregates",
+            f"{question.aggregate!r} is {_kind(aggregate)}, which cannot be explained",
             "Explain a COUNT, SUM or AVG.",
         )
     cells = [
@@ -143,6 +144,17 @@ def _target(question: Question, charge: Charge, schema: Schema) -> Target:
     weights = [exact(weight, "weight") for weight in question.weights]
     target_aggregate = replace(aggregate, alias=question.aggregate)
     return Target.of(query, target_aggregate, charge.version, groups, weights)
+
+
+def _kind(output: Derived) -> str:
+    """Return what a computed column is, for a message."""
+    match output.formula:
+        case Quantile():
+            return "a quantile"
+        case Variance():
+            return "a variance"
+        case _:
+            return "a formula"
 
 
 def explanation(

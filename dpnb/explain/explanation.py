@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.question import Question
+from dpnb.explain.remaining import Effect, effect
 from dpnb.privacy.loss import guarantee
 from dpnb.results import Bill, Billed, Result, card_of, to_plain
 from dpnb.schema.schema import unit_text
@@ -117,10 +118,26 @@ class Explanation(Billed, Result):
     resolution: float
     definition: Mapping[str, Any]
 
-    def indistinct(self, row: Row) -> bool:
-        """Return whether a row may be due to noise.
+    def effect(self, row: Row) -> Effect:
+        """Return what leaving out the rows of a predicate does to the difference.
 
-        Its influence may be 0, or its rank interval covers more than half of all candidates.
+        Parameters
+        ----------
+        row : Row
+            One of ``rows``.
+
+        Returns
+        -------
+        {'noise', 'reverses', 'lowers', 'narrows', 'widens', 'leaves'}
+            'noise' if noise alone may have made the influence. A difference above 0 that 'lowers',
+            or one below 0 that 'narrows', may also reverse. 'leaves' if the difference itself may
+            be 0.
+        """
+        ends = (row.influence_low, row.influence_high, row.left_low, row.left_high)
+        return effect(self.question, *ends)
+
+    def unranked(self, row: Row) -> bool:
+        """Return whether the rank of a row is uncertain.
 
         Parameters
         ----------
@@ -130,25 +147,10 @@ class Explanation(Billed, Result):
         Returns
         -------
         bool
-            True if noise alone may have put it there.
+            True if its rank interval covers more than half of all candidates.
         """
         spans = row.rank_high - row.rank_low + 1
-        return row.influence_low <= 0 <= row.influence_high or 2 * spans > self.candidates > 1
-
-    def reverses(self, row: Row) -> bool:
-        """Return whether the difference is above 0 for certain, and below 0 without the rows.
-
-        Parameters
-        ----------
-        row : Row
-            One of ``rows``.
-
-        Returns
-        -------
-        bool
-            True if this is proven.
-        """
-        return self.question.joint_low > 0 and row.left_high is not None and row.left_high < 0
+        return 2 * spans > self.candidates > 1
 
     @property
     def reversed(self) -> bool:

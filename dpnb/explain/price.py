@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from dpnb.answers.assembly import status
@@ -13,7 +14,7 @@ from dpnb.errors import RequestError
 from dpnb.explain.plan import ExplanationPlan
 from dpnb.formats import figure
 from dpnb.ledger.store import Store
-from dpnb.privacy.loss import PrivacyLoss
+from dpnb.privacy.loss import PrivacyLoss, amount_text, ceiling_digits
 from dpnb.results import Bill, Billed, Shown, to_plain
 
 
@@ -66,6 +67,9 @@ class ExplanationPrice(Billed, Shown):
         Of the influences' confidence intervals, as they would be shown.
     resolution : float
         How far influences must lie apart for ranks to tell them apart.
+    largest : float or None
+        Bound on the influence of every predicate, in the unit of ``margin_of_error``; None if the
+        rows of the smallest group were not counted.
 
     Examples
     --------
@@ -86,6 +90,7 @@ class ExplanationPrice(Billed, Shown):
     relative: bool
     margin_of_error: float
     resolution: float
+    largest: float | None
 
     def share(self) -> float:
         """Return the cost as a share of what is left; infinite when nothing is left.
@@ -102,8 +107,13 @@ class ExplanationPrice(Billed, Shown):
         """Whether the influences' margin of error is more than three quarters of the difference."""
         return self.relative and self.margin_of_error > 0.75
 
-    def check_default(self) -> None:
-        """Refuse to spend the default cost on an explanation that would be mostly noise.
+    @property
+    def hopeless(self) -> bool:
+        """Whether no influence can be larger than its margin of error, so that nothing comes out."""
+        return self.largest is not None and self.largest <= self.margin_of_error
+
+    def check_worth(self) -> None:
+        """Refuse to spend on an explanation that would be mostly noise.
 
         Uses public and released numbers only.
 
@@ -112,14 +122,31 @@ class ExplanationPrice(Billed, Shown):
         RequestError
             Nothing was charged.
         """
-        if not (self.unsaid and self.affordable and self.spent.rho > 0 and self.too_wide):
+        if not (self.affordable and self.spent.rho > 0):
             return
-        raise RequestError(
-            "with a fifth of what is left, the influences' margin of error would be "
-            f"{figure(100 * self.margin_of_error, 100 * self.margin_of_error)} % of the difference",
-            "Explain a larger difference, or say what it may cost: rho=..., or error=0.2 for a margin of "
-            "20 % of the difference. Nothing was charged.",
-        )
+        if self.unsaid and self.too_wide:
+            margin = 100 * self.margin_of_error
+            raise RequestError(
+                "with a fifth of what is left, the influences' margin of error would be "
+                f"{figure(margin, margin)} % of the difference",
+                "Explain a larger difference, or say what it may cost: rho=..., or error=0.2 for a margin of "
+                "20 % of the difference. Nothing was charged.",
+            )
+        if self.hopeless:
+            raise RequestError(
+                "the smallest group has too few rows: every influence would be lost in the noise",
+                f"{self._remedy()}Compare larger groups, or pass anyway=True. Nothing was charged.",
+            )
+
+    def _remedy(self) -> str:
+        """Return the rho at which an influence can be twice its margin of error; '' if too much."""
+        largest = self.largest or 0.0
+        paid = sum(map(Fraction, self.rho.values()))
+        enough = float(paid) * (2 * self.margin_of_error / largest) ** 2 if largest else math.inf
+        if not enough <= self.remaining.rho:
+            return ""
+        amount = amount_text(ceiling_digits(enough)).replace(",", "")
+        return f"Give rho={amount} or more. "
 
     def to_dict(self) -> dict[str, Any]:
         """Return the price as plain data (JSON).
@@ -150,9 +177,17 @@ class ExplanationPrice(Billed, Shown):
 
 
 def price(
-    plan: ExplanationPlan, question: Question, analyst: str, store: Store, cost: PrivacyLoss
+    plan: ExplanationPlan,
+    question: Question,
+    analyst: str,
+    store: Store,
+    cost: PrivacyLoss,
+    largest: float | None,
 ) -> ExplanationPrice:
-    """Return the price of a plan for which ``cost`` is still to be paid."""
+    """Return the price of a plan for which ``cost`` is still to be paid.
+
+    ``largest`` is a bound on all influences, in their own units.
+    """
     budget = status(store, analyst)
     scale, _ = scale_of(question)
     divisor = 1.0 if scale is None else scale
@@ -168,4 +203,5 @@ def price(
         relative=scale is not None,
         margin_of_error=plan.margin_of_error / divisor,
         resolution=plan.resolution / divisor,
+        largest=None if largest is None else largest / divisor,
     )

@@ -15,8 +15,12 @@ whole difference and leave few others.
 from __future__ import annotations
 
 import math
+from typing import Literal, TypeAlias
 
 from dpnb.answers.question import Question
+
+Effect: TypeAlias = Literal["noise", "reverses", "lowers", "narrows", "widens", "leaves"]
+"""What is known of leaving rows out, see :func:`effect`."""
 
 
 def factor(question: Question) -> float:
@@ -55,6 +59,42 @@ def remaining(question: Question, low: float, high: float) -> tuple[float | None
     if high < 0:
         return _finite(question.joint_low - high / factor(question)), None
     return None, None
+
+
+def effect(
+    question: Question, low: float, high: float, left_low: float | None, left_high: float | None
+) -> Effect:
+    """Return what leaving out the rows of a predicate does to the gap that the question shows.
+
+    Parameters
+    ----------
+    question : Question
+    low, high : float
+        The confidence interval of the influence, in any units.
+    left_low, left_high : float or None
+        Bounds of the difference that remains, see :func:`remaining`.
+
+    Returns
+    -------
+    {'noise', 'reverses', 'lowers', 'narrows', 'widens', 'leaves'}
+        'noise' if the influence may be 0, and 'reverses' if what remains certainly has the other
+        sign. The gap 'widens' if what remains lies beyond the difference, seen from 0. If it lies
+        on the other side of the difference, 0 may be between them: a difference above 0 'lowers'
+        or reverses, one below 0 'narrows' or reverses. It 'leaves' what remains if the sign of the
+        difference itself is not known.
+    """
+    if low <= 0 <= high:
+        return "noise"
+    falls = low > 0
+    if question.joint_low > 0:
+        if not falls:
+            return "widens"
+        return "reverses" if left_high is not None and left_high < 0 else "lowers"
+    if question.joint_high < 0:
+        if falls:
+            return "widens"
+        return "reverses" if left_low is not None and left_low > 0 else "narrows"
+    return "leaves"
 
 
 def _finite(end: float) -> float | None:

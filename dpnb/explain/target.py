@@ -95,6 +95,15 @@ class Target:
         """Units of the influence in one tick: rows, or units of the value (AVG: times rows)."""
         return Fraction(1) if self.measure is None else self.measure.step
 
+    @property
+    def largest_per_row(self) -> float:
+        """The largest influence of any predicate, for each row of the smallest group.
+
+        docs/methods/dpxplain.md, bound 16.
+        """
+        largest = sensitivity(self.aggregate.function, self.weights, *self.bounds, "tight")
+        return float(largest * self.step)
+
     def lattice(self, mode: Mode) -> Lattice:
         """Return the grid of the influences, with their sensitivity and spread, in ticks.
 

@@ -12,6 +12,7 @@ from dpnb.explain.assembly import check_served
 from dpnb.explain.explanation import Explanation
 from dpnb.explain.options import OPTIONS
 from dpnb.explain.price import ExplanationPrice, price
+from dpnb.explain.reach import largest_influence, smallest_rows
 from dpnb.explain.request import ExplanationRequest
 from dpnb.releases.call import Call, Verb
 from dpnb.releases.runner import Runner
@@ -46,7 +47,10 @@ def _priced(runner: Runner, row: str, call: Call) -> ExplanationPrice:
     with runner.reading() as store:
         request = _request(runner, row, call)
         ready = runner.ready(request)
-        return price(ready.plan, request.question, row, store, ready.cost.row)
+        target = ready.plan.target
+        rows = smallest_rows(request.question, target, row, store, runner.tables, runner.cache)
+        largest = None if rows is None else largest_influence(target, rows)
+        return price(ready.plan, request.question, row, store, ready.cost.row, largest)
 
 
 EXPLAIN = Verb("question", OPTIONS, Explanation, _explain, ExplanationPrice, _priced)

@@ -375,7 +375,7 @@ class Dpnb(Magics):
             price = session.price(question, **settings)
             # check before the user is asked; explain(anyway=True) does not check again
             if not options.anyway:
-                price.check_default()
+                price.check_worth()
             if not options.yes:
                 confirm(price, self.ask_above)
         ask = partial(session.explain, question, anyway=True, **settings)

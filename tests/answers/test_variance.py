@@ -370,7 +370,7 @@ class TestAnswer:
         found = session.query(SQL, rho=1)
         with pytest.raises(RequestError, match="variance or a quantile, which cannot be resampled"):
             found.bootstrap("v")
-        with pytest.raises(RequestError, match="combines several aggregates"):
+        with pytest.raises(RequestError, match="is a variance, which cannot"):
             session.explain(found.compare("north", "south", "v"), anyway=True)
 
     def test_intervals_each_on_their_own_are_narrower(self, opened: Open) -> None:

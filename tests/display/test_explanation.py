@@ -152,21 +152,30 @@ class TestRowSentence:
         return explanation_words.row_sentence(made, made.rows[0])
 
     def test_a_row_above_0_lowers_the_difference(self):
-        said = "Leaving out the rows with a = 1 lowers the difference to 0.390 or less: "
+        said = "Leaving out the rows with a = 1 lowers the difference to 0.390 or less, or reverses it: "
         assert self.said(0.03, 0.1) == f"{said}influence 3.0 % to 10.0 %, rank 1 to 9 of 103."
 
     def test_an_end_that_is_not_0_does_not_look_like_it(self):
         assert "influence 0.040 % to 7.0 %" in self.said(0.0004, 0.07)
 
-    def test_a_row_below_0_raises_it(self):
-        said = "Leaving out the rows with a = 1 raises the difference to 0.411 or more: "
+    def test_a_row_below_0_widens_it(self):
+        said = "Leaving out the rows with a = 1 widens the difference to 0.411 or more: "
         assert self.said(-0.1, -0.03, 90, 103).startswith(said)
 
     def test_a_row_around_0_says_nothing(self):
         assert self.said(-0.01, 0.06).startswith("No conclusion about a = 1: leaving out")
 
-    def test_a_row_of_any_rank_says_nothing(self):
-        assert self.said(0.01, 0.06, 2, 96).startswith("No conclusion about a = 1: its rank")
+    def test_a_row_of_any_rank_says_only_that_of_its_rank(self):
+        said = self.said(0.01, 0.06, 2, 96)
+        assert said.startswith("Leaving out the rows with a = 1 lowers the difference")
+        assert said.endswith("rank 2 to 96 of 103. Many predicates may rank above it.")
+
+    def test_only_the_rank_is_grey_where_only_the_rank_is_uncertain(self):
+        made = sample.explanation(rows=(sample.row("a = 1", 0.01, 0.06, 2, 96),))
+        grey = re.findall(r'<span class="dpnb-faint"[^>]*>([^<]*)', made._repr_html_())
+        assert grey == ["2 to 96"]
+        assert "The rank is uncertain: it could be in either half of all candidates." in repr(made)
+        assert "too uncertain for a conclusion" not in repr(made)
 
 
 class TestStructure:
@@ -321,7 +330,10 @@ class TestFigure:
         ]
         assert [text.get_text() for text in ax.texts] == ranks
         names = [tick.get_text() for tick in ax.get_yticklabels()]
-        assert names[0] == "occupation = 'Exec-managerial'\nlowers the difference to 0.389 or less"
+        assert (
+            names[0]
+            == "occupation = 'Exec-managerial'\nlowers the difference to 0.389 or less, or reverses it"
+        )
 
     def test_rows_due_to_noise_are_grey_and_dashed(self, explanation):
         ax = explanation.plot()

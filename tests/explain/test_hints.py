@@ -227,11 +227,25 @@ def unnamed(world):
 
     def named():
         assert session.price(question, error=0.2).margin_of_error == pytest.approx(0.2)
-        session.explain(question, rho="0.001")
-        assert session.explain(question).stored
+        session.explain(question, k=1, rho="0.001")
+        assert session.explain(question, k=1).stored
         assert session.explain(question, k=2, anyway=True).spent.rho > 0
 
     return lambda: session.explain(question), named
+
+
+def too_few(world):
+    """120 rows and more, and a margin of error of 200: the rho of the hint makes it half of them."""
+    session = opened(world.fast)
+    question = ask(session, alias="n")
+
+    def enough():
+        with pytest.raises(RequestError) as caught:
+            session.explain(question, rho="0.001")
+        rho = re.search(r"rho=(\S+) or more", caught.value.hint)[1]
+        assert session.explain(question, rho=rho).spent.rho > 0
+
+    return lambda: session.explain(question, rho="0.001"), enough
 
 
 def static(world):
@@ -319,6 +333,7 @@ ELSE = {
     "two values": (r'list conditions as predicates, such as \["age > 0"\]', lambda w, _: two_values(w)),
     "no columns": ("List conditions as predicates", lambda w, _: nothing_else(w)),
     "error": (r"session\.price\(question\)", lambda w, _: as_dear(w)),
+    "too few rows": (r"^Give rho=0\.\d+ or more\. Compare larger groups", lambda w, _: too_few(w)),
     "all noise": (r"rho=\.\.\., or error=0\.2", lambda w, _: unnamed(w)),
 }  # fmt: skip
 

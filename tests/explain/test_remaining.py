@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import numpy as np
+import pandas as pd
 import pytest
 
 import dpnb
 from dpnb.display.cards.explanation_words import effect_text
+from dpnb.explain.explanation import Row
 from dpnb.explain.remaining import factor, remaining
 from dpnb.sql.functions import Function
 from tests.kit import explanations as sample
@@ -152,7 +157,7 @@ class TestCountsAndSums:
         before, *after = differences(rows, label, "*", question, [r.predicate for r in found.rows])
         words = [effect_text(found, row) for row in found.rows]
         assert all(is_true(w, before, rest) for w, rest in zip(words, after, strict=True))
-        assert {w.split()[0] for w in words} == {"raises", "lowers", "reverses"}
+        assert {w.split()[0] for w in words} == {"widens", "lowers", "reverses"}
 
     @pytest.mark.parametrize("aggregate", ["COUNT(*)", "SUM(v)", "AVG(v)"])
     @pytest.mark.parametrize("weights", [{"A": 1, "B": -1}, {"A": 1, "B": 1, "C": -2}, {"A": 2}])
@@ -171,6 +176,11 @@ class TestCountsAndSums:
         )
         for row, rest in zip(found.rows, after, strict=True):
             assert is_true(effect_text(found, row), before, rest)
+
+
+def said(made):
+    """Return what is said of the first row."""
+    return effect_text(made, made.rows[0])
 
 
 class TestWhatFollows:
@@ -199,9 +209,142 @@ class TestWhatFollows:
     def test_only_what_is_proved_is_said_to_reverse(self):
         """More than 100 % for certain, but the difference itself is not above 0 for certain."""
         made = sample.explanation(rows=(sample.row("a = 1", 1.1, 1.2, 1, 2),))
-        assert effect_text(made, made.rows[0]).startswith("reverses the difference, to -")
+        assert re.fullmatch(r"reverses the difference, to -\S+ or less", said(made))
         unsure = replace(made, question=replace(made.question, joint_low=-0.01))
         assert made.rows[0].left_high < 0
-        assert effect_text(unsure, made.rows[0]).startswith("lowers the difference to -")
+        assert re.fullmatch(r"leaves a difference of -\S+ or less", said(unsure))
         nearly = sample.explanation(rows=(sample.row("a = 1", 0.9, 1.2, 1, 2),))
-        assert effect_text(nearly, nearly.rows[0]).startswith("lowers the difference to 0.")
+        assert re.fullmatch(
+            r"lowers the difference to 0\.\S+ or less, or reverses it", said(nearly)
+        )
+
+    @pytest.mark.parametrize(
+        ("joint", "influence", "ends", "words"),
+        [
+            ((0.1, 0.3), (1, 2), (None, 0.0), "lowers the difference to 0.00 or less, or reverses it"),
+            ((0.1, 0.3), (1, 2), (None, -0.1), "reverses the difference, to -0.10 or less"),
+            ((0.1, math.inf), (1, 2), (None, None), "lowers the difference, or reverses it"),
+            ((0.1, 0.3), (-2, -1), (0.2, None), "widens the difference to 0.20 or more"),
+            ((-0.3, -0.1), (1, 2), (None, -0.2), "widens the difference to -0.20 or less"),
+            ((-0.3, -0.1), (-2, -1), (-0.1, None), "narrows the difference to -0.10 or more, or reverses it"),
+            ((-0.3, -0.1), (-2, -1), (0.1, None), "reverses the difference, to 0.10 or more"),
+            ((-math.inf, -0.1), (-2, -1), (None, None), "narrows the difference, or reverses it"),
+            ((-0.1, 0.3), (-2, -1), (0.1, None), "leaves a difference of 0.10 or more"),
+            ((-0.1, math.inf), (1, 2), (None, None), "lets the difference fall"),
+            ((-math.inf, 0.1), (-2, -1), (None, None), "lets the difference rise"),
+            ((0.1, 0.3), (-1, 2), (None, None), "could be noise"),
+        ],
+    )  # fmt: skip
+    def test_each_case_has_its_words(self, joint, influence, ends, words):
+        row = Row("a = 1", {}, sum(influence) / 2, *influence, *ends, 1, 2)
+        asked = sample.question(joint_low=joint[0], joint_high=joint[1], smallest_high=100.0)
+        made = sample.explanation(rows=(row,), question=asked, scale=1.0, margin_of_error=0.5)
+        assert said(made) == words
+
+
+def random_table(seed):
+    """Two or three groups of odd sizes, an attribute of few values, and a number for each row."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(3, 60, 2 + seed % 2)
+    rate, kind = rng.uniform(0, 4, 3), rng.dirichlet(np.full(3, 0.7), len(sizes))
+    frames = []
+    for group, size in enumerate(sizes):
+        x = rng.choice(3, size, p=kind[group])
+        v = rng.poisson(rate[x] + 0.3 * group).clip(0, 6)
+        frames.append(pd.DataFrame({"g": "ABC"[group], "x": np.array([*"uwz"])[x], "v": v}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def simpson():
+    """Stones of two sizes: the second treatment is better over all, and worse for each size."""
+    counts = {("first", "small"): (87, 81), ("first", "large"): (263, 192)}
+    counts |= {("second", "small"): (270, 234), ("second", "large"): (80, 55)}
+    cells = [
+        (treatment, size, int(i < cured))
+        for (treatment, size), (patients, cured) in counts.items()
+        for i in range(patients)
+    ]
+    return pd.DataFrame(cells, columns=["g", "x", "v"])
+
+
+def influence(frame, function, question, value):
+    """The exact influence of x = value, by definition 1 of docs/methods/dpxplain.md."""
+    groups = [frame[frame["g"] == name] for (name,) in question.groups]
+    rest = [group[group["x"] != value] for group in groups]
+    fewest, largest = min(map(len, rest)), 1 + max(map(len, groups))
+    if not fewest:
+        return 0.0
+    changes = [
+        fewest * (all_["v"].mean() - left["v"].mean())
+        if function == "AVG(v)"
+        else fewest / largest * (len(all_) - len(left) if function == "COUNT(*)" else all_["v"].sum() - left["v"].sum())
+        for all_, left in zip(groups, rest, strict=True)
+    ]  # fmt: skip
+    return sum(w * change for w, change in zip(question.weights, changes, strict=True))
+
+
+def explained_table(frame, function, weights, rhos, noise):
+    """Explain at each rho, and yield each sentence, what is true, and whether its intervals hold."""
+    names, values = sorted(frame["g"].unique()), sorted(frame["x"].unique())
+    kinds = {"g": dpnb.Category(names), "x": dpnb.Category(values), "v": dpnb.Integer(0, 6)}
+    table = dpnb.Table("t", frame, dpnb.Schema(kinds))
+    sql = f"SELECT g, {function} AS m FROM t GROUP BY g"
+    options = {"predicates": [f"x = '{value}'" for value in values], "k": len(values)}
+    with dpnb.Session(table, budget=dpnb.Budget(rho=10**7), noise=noise) as session:
+        questions = [session.query(sql, rho=rho).compare(weights) for rho in rhos]
+        made = [
+            session.explain(question, rho=rho, anyway=True, **options)
+            for question, rho in zip(questions, rhos, strict=True)
+        ]
+    before, *rests = differences(
+        duckdb.from_df(frame), "g", "*" if function == "COUNT(*)" else "v", questions[0],
+        options["predicates"],
+    )  # fmt: skip
+    after = dict(zip(options["predicates"], rests, strict=True))
+    sizes = frame["g"].value_counts()[[name for (name,) in questions[0].groups]]
+    for question, found in zip(questions, made, strict=True):
+        holds = question.joint_low <= before <= question.joint_high and (
+            question.smallest_high is None
+            or (sizes.min() <= question.smallest_high and sizes.max() >= question.largest_low)
+        )
+        for row in found.rows:
+            exact = influence(frame, function, question, row.predicate.split("'")[1])
+            inside = row.influence_low <= exact / found.scale <= row.influence_high
+            yield effect_text(found, row), before, after[row.predicate], holds and inside
+
+
+class TestRandomTables:
+    """Whenever the exact values lie in their intervals, what is said is true of the table."""
+
+    @pytest.mark.parametrize("function", ["COUNT(*)", "SUM(v)", "AVG(v)"])
+    def test_each_sentence(self, function, fast):
+        said, reversals = Counter(), 0
+        for seed in range(10):
+            weights = [{"A": 1, "B": -1}, {"A": -1, "B": 1}, {"A": 2, "B": -1}][seed % 3]
+            lines = explained_table(
+                random_table(seed), function, weights, (0.5, 20, SURE), fast(seed)
+            )
+            for words, before, rest, holds in lines:
+                if not holds:
+                    continue
+                assert is_true(words, before, rest), (seed, words, before, rest)
+                said[words.split()[0]] += 1
+                if rest is not None and before * rest < 0 and words != "could be noise":
+                    reversals += 1
+                    assert "revers" in words or "leaves" in words
+        assert said["lowers"] >= 5
+        assert said["widens"] >= 5
+        assert said["narrows"] >= 5
+        assert reversals >= 3
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_a_reversal_within_each_value_is_never_said_to_be_a_smaller_difference(
+        self, seed, fast
+    ):
+        """Without either value the order turns round, so each line says that it does or may."""
+        weights, rhos = {"second": 1, "first": -1}, (20, 1_000, SURE)
+        lines = list(explained_table(simpson(), "AVG(v)", weights, rhos, fast(seed)))
+        for words, before, rest, _ in lines:
+            assert rest < 0 < before
+            assert words == "could be noise" or "revers" in words or "leaves" in words
+        assert sum("revers" in words for words, *_ in lines) >= 2

@@ -8,8 +8,14 @@ from typing import Any
 
 from dpnb.answers.question import Question
 
-_SAID = re.compile(r"(lowers|raises|reverses) the difference,? to (\S+) or (less|more)")
-_SILENT = re.compile(r"could be noise|rank is uncertain")
+_SAID = re.compile(
+    r"(?:(lowers|narrows) the difference(?: to (\S+) or (less|more))?, or reverses it"
+    r"|(widens) the difference(?: to (\S+) or (less|more))?"
+    r"|(reverses) the difference, to (\S+) or (less|more)"
+    r"|(leaves) a difference of (\S+) or (less|more)"
+    r"|(lets) the difference (?:fall|rise))"
+)
+_SILENT = "could be noise"
 _BIN = re.compile(r"(\w+) in ([\[(])(\S+), (\S+)\]")
 MEASURES = {"COUNT": "COUNT({})", "SUM": "COALESCE(SUM({}), 0)", "AVG": "AVG({})"}
 
@@ -58,17 +64,21 @@ def is_true(words: str, before: float, after: float | None) -> bool:
 
     Words that are not known are not true: what is said has to be checked.
     """
-    if _SILENT.fullmatch(words):
+    if words == _SILENT:
         return True
     said = _SAID.fullmatch(words)
     if said is None or after is None:
         return False
-    verb, end, side = said.groups()
-    bound = float(end.replace(",", ""))
-    within = after <= bound if side == "less" else after >= bound
+    verb, end, side = (*(part for part in said.groups() if part is not None), None, None)[:3]
+    bound = None if end is None else float(end.replace(",", ""))
+    within = bound is None or (after <= bound if side == "less" else after >= bound)
+    falls = after < before
     right = {
-        "lowers": after < before and side == "less",
-        "raises": after > before and side == "more",
-        "reverses": after < 0 < before and side == "less",
+        "lowers": falls and before > 0 and side != "more",
+        "narrows": not falls and before < 0 and side != "less",
+        "widens": abs(after) > abs(before) and after * before > 0,
+        "reverses": after * before < 0,
+        "leaves": falls == (side == "less"),
+        "lets": falls == words.endswith("fall"),
     }
-    return within and right[verb]
+    return within and right[str(verb)]

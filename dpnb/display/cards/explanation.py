@@ -191,8 +191,10 @@ def _sorted_head(name: str, side: str, unit: str) -> str:
 
 
 def _predicate_row(explanation: Explanation, row: Row, influences: Scale, ranks: Scale) -> str:
-    silent = explanation.indistinct(row)
-    faint = ' class="dpnb-faint" style="opacity:.72"' if silent else ""
+    silent = explanation.effect(row) == "noise"
+    unranked = silent or explanation.unranked(row)
+    grey = ' class="dpnb-faint" style="opacity:.72"'
+    faint, faint_rank = grey if silent else "", grey if unranked else ""
     effect = elements.text(explanation_words.effect_text(explanation, row))
     effect = f"<i>{effect}</i>" if silent else effect
     start, end, _ = influences
@@ -204,14 +206,14 @@ def _predicate_row(explanation: Explanation, row: Row, influences: Scale, ranks:
     interval = elements.text(explanation_words.influence_text(explanation, row))
     place = "text-align:left;white-space:nowrap"
     influence_bar = bar_mark(row.influence_low, row.influence_high, influences, opened=silent)
-    rank_bar = bar_mark(row.rank_low - 0.5, row.rank_high + 0.5, ranks, opened=silent)
+    rank_bar = bar_mark(row.rank_low - 0.5, row.rank_high + 0.5, ranks, opened=unranked)
     return (
         '<tr><th scope="row" style="text-align:left;font-weight:normal">'
         f"<span{faint}>{elements.text(row.predicate)}"
         f'<span class="dpnb-effect" style="display:block">{effect}</span></span></th>'
         f'<td style="text-align:right"><span{faint}>{interval}</span></td>'
         f'<td class="dpnb-plot dpnb-signed" style="{place};{line};--dpnb-zero:{zero}">{influence_bar}</td>'
-        f'<td style="text-align:right"><span{faint}>{explanation_words.rank_text(explanation, row)}</span></td>'
+        f'<td style="text-align:right"><span{faint_rank}>{explanation_words.rank_text(explanation, row)}</span></td>'
         f'<td class="dpnb-plot dpnb-ranks" style="{place}">{rank_bar}</td></tr>'
     )
 
@@ -225,8 +227,8 @@ def _details(summary: str, *sentences: str) -> str:
 def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
     """Draw the confidence intervals of influence with 0 marked, one for each shown predicate.
 
-    The ranks are on the right. Predicates that allow no conclusion are grey and dashed, and their
-    labels say so.
+    The ranks are on the right, grey if they are uncertain. Predicates whose influence may be 0 are
+    grey and dashed, and their labels say so.
 
     Parameters
     ----------
@@ -238,7 +240,8 @@ def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
     ax = row_axes(1.5 * len(rows), ax)
     times = 100 if explanation.relative else 1
     for place, row in enumerate(rows):
-        silent = explanation.indistinct(row)
+        silent = explanation.effect(row) == "noise"
+        unranked = silent or explanation.unranked(row)
         ends = [times * row.influence_low, times * row.influence_high]
         color, style = ("grey", (0, (2, 1))) if silent else ("C0", "-")
         ax.plot(ends, [place, place], color=color, linewidth=3, linestyle=style)
@@ -246,7 +249,7 @@ def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
         # outside the axes
         ax.annotate(
             ranks, (1, place), (6, 0), xycoords=("axes fraction", "data"),
-            textcoords="offset points", va="center", color="grey" if silent else None,
+            textcoords="offset points", va="center", color="grey" if unranked else None,
         )  # fmt: skip
     labels = [
         "\n".join(
@@ -257,7 +260,7 @@ def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
     ]
     ax.set_yticks(range(len(rows)), labels)
     for tick, row in zip(ax.get_yticklabels(), rows, strict=True):
-        if explanation.indistinct(row):
+        if explanation.effect(row) == "noise":
             tick.set_color("grey")
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.axvline(0, color=ax.xaxis.label.get_color(), linewidth=0.8)
@@ -294,6 +297,9 @@ def price_info_table(price: ExplanationPrice) -> InfoTable:
         "The margin of error is more than three quarters of the difference: the influences would be "
         "mostly noise."
         if price.too_wide
+        else "",
+        "The smallest group has so few rows that no influence can be larger than its margin of error."
+        if price.hopeless
         else "",
         unbinned_sentence(price.unbinned),
         default if price.unsaid else "",

@@ -29,26 +29,37 @@ def rank_text(explanation: Explanation, row: Row) -> str:
 
 
 def effect_text(explanation: Explanation, row: Row) -> str:
-    """Return, in words, the effect of leaving out the rows of a predicate."""
-    if row.influence_low <= 0 <= row.influence_high:
-        return "could be noise"
-    if explanation.indistinct(row):
-        return "rank is uncertain"
-    if row.influence_high < 0:
-        return f"raises the difference{_left(explanation, row.left_low, -1)}"
-    if explanation.reverses(row):
-        return f"reverses the difference,{_left(explanation, row.left_high, 1)}"
-    return f"lowers the difference{_left(explanation, row.left_high, 1)}"
+    """Return, in words, the effect of leaving out the rows of a predicate.
+
+    Only one side of what remains is bounded (docs/methods/dpxplain.md, theorem 15). So a smaller
+    gap may also be one the other way round, unless that is certain.
+    """
+    bound = _left(explanation, row)
+    to = f" to {bound}" if bound else ""
+    match explanation.effect(row):
+        case "noise":
+            return "could be noise"
+        case "reverses":
+            return f"reverses the difference,{to}"
+        case "widens":
+            return f"widens the difference{to}"
+        case "lowers" | "narrows" as verb:
+            return f"{verb} the difference{to}, or reverses it"
+        case "leaves":
+            falls = "fall" if row.influence_low > 0 else "rise"
+            return f"leaves a difference of {bound}" if bound else f"lets the difference {falls}"
 
 
-def _left(explanation: Explanation, end: float | None, side: int) -> str:
-    """Return the upper (side 1) or lower (side -1) bound on the difference without some rows."""
+def _left(explanation: Explanation, row: Row) -> str:
+    """Return the bound on the difference without some rows; '' if there is none."""
+    side = 1 if row.influence_low > 0 else -1
+    end = row.left_high if side > 0 else row.left_low
     if end is None:
         return ""
     question = explanation.question
     sharp = explanation.margin_of_error * explanation.scale / factor(question)
     half = sharp + (question.joint_high - question.joint_low) / 2
-    return f" to {end_text(end, half, side)} or {'less' if side > 0 else 'more'}"
+    return f"{end_text(end, half, side)} or {'less' if side > 0 else 'more'}"
 
 
 def _amount(explanation: Explanation, value: float, side: int = 0) -> str:
@@ -95,19 +106,17 @@ def caution_sentence(explanation: Explanation) -> str:
 def row_sentence(explanation: Explanation, row: Row) -> str:
     """Return what may be concluded from one table line, for a reader who knows no statistics."""
     influence, ranks = influence_text(explanation, row), rank_text(explanation, row)
-    if row.influence_low <= 0 <= row.influence_high:
+    if explanation.effect(row) == "noise":
         return (
             f"No conclusion about {row.predicate}: leaving out its rows could lower or raise "
             f"the difference (influence {influence})."
         )
-    if explanation.indistinct(row):
-        return (
-            f"No conclusion about {row.predicate}: its rank is anything from {ranks} of "
-            f"{explanation.candidates:,}, so many other predicates may matter more."
-        )
-    return (
+    sentence = (
         f"Leaving out the rows with {row.predicate} {effect_text(explanation, row)}: "
         f"influence {influence}, rank {ranks} of {explanation.candidates:,}."
+    )
+    return (
+        f"{sentence} Many predicates may rank above it." if explanation.unranked(row) else sentence
     )
 
 
@@ -139,24 +148,34 @@ def level_sentence(explanation: Explanation) -> str:
     before = ", if the groups were picked before seeing the answer" if picked else ""
     return (
         f"{sentence} Each bound on the difference without the rows holds on its own, with {lesser} "
-        f"confidence{before}."
+        f"confidence{before}. It is on one side only, so a smaller difference may also be one the "
+        "other way round."
     )
 
 
 def noise_sentence(explanation: Explanation) -> str:
-    """Return how many predicates are too uncertain for a conclusion; '' if none is."""
-    silent = sum(map(explanation.indistinct, explanation.rows))
-    if not silent:
-        return ""
-    if silent == len(explanation.rows):
-        which = "All predicates are"
-    else:
-        which = f"{silent} of {len(explanation.rows)} predicates {'is' if silent == 1 else 'are'}"
-    whose = "its" if silent == 1 else "their"
-    return (
-        f"{which} too uncertain for a conclusion: {whose} influence could be 0, or {whose} rank "
-        "could be in either half of all candidates."
-    )
+    """Return how many influences may be 0 and how many ranks are uncertain; '' if none is."""
+    rows = explanation.rows
+    silent = sum(explanation.effect(row) == "noise" for row in rows)
+    ranks = sum(map(explanation.unranked, rows))
+    sentences = []
+    if silent:
+        which = _part_of(silent, len(rows), "predicate")
+        whose = "its influence" if silent == 1 else "their influences"
+        sentences.append(f"{which} too uncertain for a conclusion: {whose} could be 0.")
+    if ranks:
+        which = _part_of(ranks, len(rows), "rank")
+        sentences.append(
+            f"{which} uncertain: {'it' if ranks == 1 else 'they'} could be in either half of all candidates."
+        )
+    return " ".join(sentences)
+
+
+def _part_of(count: int, total: int, noun: str) -> str:
+    """Return how many of some things, with a verb: 'All ranks are', '1 of 5 ranks is'."""
+    if count == total:
+        return f"The {noun} is" if total == 1 else f"All {noun}s are"
+    return f"{count} of {total} {noun}s {'is' if count == 1 else 'are'}"
 
 
 def advice_sentence(explanation: Explanation) -> str:
@@ -164,8 +183,9 @@ def advice_sentence(explanation: Explanation) -> str:
     if not noise_sentence(explanation):
         return ""
     rows = explanation.rows
-    vague = sum(row.influence_low <= 0 <= row.influence_high for row in rows)
-    part = "influence" if 2 * vague >= sum(map(explanation.indistinct, rows)) else "rank"
+    vague = sum(explanation.effect(row) == "noise" for row in rows)
+    uncertain = sum(explanation.effect(row) == "noise" or explanation.unranked(row) for row in rows)
+    part = "influence" if 2 * vague >= uncertain else "rank"
     margin = explanation.margin_of_error if part == "influence" else explanation.resolution
     amount = _amount(explanation, margin)
     what = {
