@@ -46,8 +46,8 @@ class Curator(Ownership):
     new_anchor : bool
         Start an anchor for a ledger with entries, and trust the ledger as it is.
     new_version : bool
-        Accept data that differ from those in the ledger's record. Answers on the old data
-        are not used again, and spent budget stays spent.
+        Accept data that differ from those in the ledger's record, or that are read by other rules
+        now. Answers on the old data are not used again, and spent budget stays spent.
     analysts : mapping of str to int or tuple of int, optional
         The analysts, with privileges from 1 to 10. Without it there is one analyst, who has the
         whole budget. A ledger with analysts accepts its first or its current ones.

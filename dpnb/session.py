@@ -57,7 +57,8 @@ class Session:
     new_anchor : bool
         Start an anchor for a ledger with entries, and trust the ledger as it is.
     new_version : bool
-        Accept data that differ from those in the ledger's record. Spent budget stays spent.
+        Accept data that differ from those in the ledger's record, or that are read by other rules
+        now. Spent budget stays spent.
     noise : Noise, optional
         For tests only. Results are stamped NOT PRIVATE, whatever the source is or claims.
 

@@ -478,17 +478,28 @@ class Dialect:
             f"WHERE place <= {groups}) AS cut"
         )
 
-    def kept(self, most: int, key: bytes, *, text: bool) -> str:
-        """Return the statement that keeps each id's first ``most`` rows, in its secret order."""
-        columns = {self.column(name): kind for name, kind in self._schema.items()}
-        texts = [self.text_number(name) for name in self.texts()]
-        order = order_of_rows(columns, self.id_number(text=text), key, texts)
-        names = ", ".join([*columns, *self.texts(), "u"])
-        # codes and then texts break ties between positions
-        tie_breaks = ", ".join(f"{name} NULLS LAST" for name in [*columns, *self.texts()])
+    def kept(self, most: int, key: bytes, last: Collection[str] = (), *, text: bool) -> str:
+        """Return the statement that keeps each id's first ``most`` rows, in its secret order.
+
+        The columns in ``last`` decide only between rows that are equal in all others.
+        """
+        columns = {name: self.column(name) for name in self._schema}
+        texts = dict(zip(self._schema.undeclared, self.texts(), strict=True))
+        names = ", ".join([*columns.values(), *texts.values(), "u"])
+        order = []
+        for later in (False, True):
+            kinds = {
+                sql: self._schema[name] for name, sql in columns.items() if (name in last) is later
+            }
+            words = [sql for name, sql in texts.items() if (name in last) is later]
+            if kinds or words:
+                numbers = [self.text_number(word) for word in words]
+                order.append(order_of_rows(kinds, self.id_number(text=text), key, numbers))
+                # codes and then texts break ties between positions
+                order += [f"{sql} NULLS LAST" for sql in (*kinds, *words)]
         return (
             f"SELECT {names} FROM (SELECT {names}, row_number() OVER (PARTITION BY u ORDER BY "
-            f"{order}, {tie_breaks}) AS place "
+            f"{', '.join(order)}) AS place "
             f"FROM {self._rows}) AS placed WHERE place <= {most}"
         )
 

@@ -44,6 +44,7 @@ from dpnb.engines.normaliser import (
     presence,
     text_code,
 )
+from dpnb.engines.rules import rule_of
 from dpnb.engines.scans import Engine, Exact, engine_failure, guarded
 from dpnb.engines.sources import (
     check_names,
@@ -53,6 +54,7 @@ from dpnb.engines.sources import (
     footer,
     frame_of,
     frame_source,
+    held_types,
     is_csv,
     misfit,
     text,
@@ -295,6 +297,7 @@ class DuckDBEngine(StatementEngine):
         ((rows,),) = self._run(f"SELECT COUNT(*) FROM {relation}")
         self._sql.most_rows = max(_FEW, rows)
         self._count, self._in_memory = rows, _fitting(table, rows)
+        self._reading = rule_of(table, held_types(table.source, table.columns, types))
         if table.in_memory is None and self._in_memory:
             self._in_place = False
         sources: dict[str, list[str]] = {}
@@ -442,9 +445,9 @@ class DuckDBEngine(StatementEngine):
         self._sql.in_place = None
         return "rows"
 
-    def bound(self, key: bytes) -> None:
+    def bound(self, key: bytes, last: Collection[str] = ()) -> None:
         """Keep at most ``max_rows`` rows of each id, and load the columns that stay in memory."""
-        super().bound(key)
+        super().bound(key, last)
         if self._in_memory:
             self._arrays = self._loaded(self._in_memory)
 

@@ -6,7 +6,7 @@ import contextlib
 import hmac
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
@@ -15,6 +15,7 @@ from psycopg.sql import Identifier
 
 from dpnb.engines.codes import code_of, no_ids, short_text
 from dpnb.engines.dialect import Dialect, present
+from dpnb.engines.rules import rule_of
 from dpnb.engines.scans import Engine, engine_failure
 from dpnb.engines.sources import find_column, misfit, text, undiscovered
 from dpnb.engines.statements import StatementEngine, Work
@@ -116,6 +117,7 @@ class PostgresEngine(StatementEngine):
         self._asked: Work | None = None
         self._turn, self._change = threading.RLock(), threading.Lock()
         self._copy, self._seal, self._changed = "", (b"", ""), False
+        self._last: Collection[str] = ()
         self._again: Callable[[], None] | None = None
         self._connection, source = _dial(table.source)
         try:
@@ -161,15 +163,17 @@ class PostgresEngine(StatementEngine):
         if self._copy not in ("", copy):
             self._refuse_changed()
         self._copy = copy
+        self._reading = rule_of(table, {name: found(name)[1] for name in table.columns})
         self._ask([copy])
         self._check_key(table)
 
-    def bound(self, key: bytes) -> None:
+    def bound(self, key: bytes, last: Collection[str] = ()) -> None:
         """Keep at most ``max_rows`` rows of each id; from now on a lost connection is reopened."""
         if not self._seal[1]:
             # no ledger has asked for the fingerprint of these rows
             self.fingerprint(key)
-        super().bound(key)
+        super().bound(key, last)
+        self._last = last
         self._again = self._renew
 
     def _open_again(self, table: Table) -> None:
@@ -183,7 +187,9 @@ class PostgresEngine(StatementEngine):
                 self._refuse_changed()
             if table.unit is not None:
                 dialect = PostgresDialect(self._schema)
-                self._keep(dialect.kept(table.unit.max_rows, self._key, text=self._text_ids))
+                self._keep(
+                    dialect.kept(table.unit.max_rows, self._key, self._last, text=self._text_ids)
+                )
         except SchemaError:
             # close it for now only: the server may be restarting
             self._connection.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -84,14 +84,20 @@ MOST_LETTERS = 100
 class Engine(Protocol):
     """Holder of the normalised rows of one table."""
 
+    @property
+    def reading(self) -> Mapping[str, int]:
+        """The rules by which the rows are read: see ``dpnb.engines.rules``."""
+        ...
+
     def fingerprint(self, key: bytes) -> str:
         """Return a keyed, order-free fingerprint of the normalised rows."""
         ...
 
-    def bound(self, key: bytes) -> None:
+    def bound(self, key: bytes, last: Collection[str] = ()) -> None:
         """Keep at most ``max_rows`` rows of each id, in an order under a secret key.
 
-        Call this once, before the first scan. If the privacy unit is the row, it does nothing.
+        The columns in ``last`` decide only between rows that are equal in all others. Call this
+        once, before the first scan. If the privacy unit is the row, it does nothing.
         """
         ...
 

@@ -218,6 +218,19 @@ def frame_source(frame: Any, columns: Sequence[str]) -> tuple[Any, set[str]]:
     )
 
 
+def held_types(source: Any, columns: Sequence[str], types: Mapping[str, str]) -> dict[str, str]:
+    """Return the name of the type that a source gives to each column, for ``dpnb.engines.rules``.
+
+    A pandas frame gives a dtype, a CSV file texts, and every other source what ``types`` says.
+    """
+    if is_csv(source):
+        return dict.fromkeys(columns, "csv")
+    if type(source).__module__.partition(".")[0] == "pandas":
+        dtypes = {str(name): f"pandas {dtype}" for name, dtype in source.dtypes.items()}
+        return {name: dtypes[find_column(name, list(dtypes))] for name in columns}
+    return {name: types[find_column(name, list(types))] for name in columns}
+
+
 def frame_of(columns: Mapping[str, Any]) -> Any:
     """Convert masked arrays from DuckDB to a frame that keeps every whole number exact."""
     import numpy as np

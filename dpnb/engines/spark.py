@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from dpnb.engines.codes import short_text
 from dpnb.engines.dialect import Measuring, present
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.engines.rules import rule_of
 from dpnb.engines.scans import Engine, engine_failure
 from dpnb.engines.sources import find_column, misfit, undiscovered
 from dpnb.engines.spark_dialect import (
@@ -125,6 +126,8 @@ class SparkEngine(StatementEngine):
             values.append(f"{id_code(f's{place}', types[place])} AS u")
             codes.append("u")
             self._text_ids = type_name(types[place]) in TEXTS
+        held = {name: types[names.index(find_column(name, list(names)))] for name in table.columns}
+        self._reading = rule_of(table, held)
         source = f"{self._name}_source"
         # by position: names may differ only by case, or hold any character
         table.source.toDF(*(f"s{i}" for i in range(len(names)))).createOrReplaceTempView(source)

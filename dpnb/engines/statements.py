@@ -10,13 +10,14 @@ import math
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dpnb.engines.contributions import Contributions, ContributionScan
 from dpnb.engines.dialect import Dialect, Measuring
 from dpnb.engines.marginals import Marginals, MarginalScan
+from dpnb.engines.rules import Reading
 from dpnb.engines.scans import Engine, Exact, Tally, engine_failure, guarded
 from dpnb.engines.sources import repeated, unlike
 from dpnb.errors import DpnbError
@@ -57,6 +58,7 @@ class StatementEngine(ABC):
         self._schema, self._sql, self._rows = schema, sql, rows
         self._key = b""
         self._text_ids = False
+        self._reading: Reading = {}
         self._running: dict[int, Work] = {}
 
     @abstractmethod
@@ -117,12 +119,17 @@ class StatementEngine(ABC):
         if table.key is not None and self._ask([self._sql.repeated(table.key)]):
             raise repeated(table.key)
 
-    def bound(self, key: bytes) -> None:
+    @property
+    def reading(self) -> Mapping[str, int]:
+        """The rules by which the rows are read."""
+        return self._reading
+
+    def bound(self, key: bytes, last: Collection[str] = ()) -> None:
         """Keep at most ``max_rows`` rows of each id, in an order under a secret key."""
         unit = self._schema.unit
         if unit is None:
             return
-        self._rows = self._keep(self._sql.kept(unit.max_rows, key, text=self._text_ids))
+        self._rows = self._keep(self._sql.kept(unit.max_rows, key, last, text=self._text_ids))
         most = self._sql.most_rows
         self._key, self._sql = key, type(self._sql)(self._schema, self._rows)
         self._sql.most_rows = most

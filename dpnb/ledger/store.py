@@ -36,13 +36,37 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
+FIRST: Mapping[str, Any] = {"values": 1, "ids": 1, "last": []}
+"""The rule of versions whose entry names none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of a table in the ledger."""
+    """One version of a table in the ledger.
+
+    Within a version the loss is a maximum over regions, which holds only while every row stays
+    where it is. So a version is read by one rule for ever: ``rules`` has that of the table and of
+    each table that it looks up or pairs, by name. A rule has the numbers of the rules for
+    ``values`` and ``ids``, and the columns that come ``last`` in the order of an id's rows.
+    """
 
     number: int
     definition: Mapping[str, Any]
     fingerprint: str = field(repr=False)
+    rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return str(self.definition["name"])
+
+    def rule(self, table: str) -> Mapping[str, Any]:
+        """Return the rule by which a table's rows are read and kept in this version."""
+        return self.rules.get(table, FIRST)
+
+    def agrees(self, other: Version) -> bool:
+        """Whether another version reads all its tables by the same rules."""
+        return all(self.rule(table) == rule for table, rule in other.rules.items())
 
 
 class Store:
@@ -112,6 +136,7 @@ class Store:
         self,
         tables: Sequence[Table],
         fingerprint: Callable[[str, bytes], str],
+        readings: Mapping[str, Mapping[str, Mapping[str, int]]],
         *,
         budget: Budget | None,
         policy: Policy | None,
@@ -127,13 +152,17 @@ class Store:
         fingerprint : callable
             Maps a table's name and a secret key to the fingerprint of its rows; not called if the
             ledger is not kept.
+        readings : mapping of str to mapping
+            For each table, the rules that read it and the tables that it looks up or pairs, by
+            name; see ``dpnb.engines.rules``.
         budget : Budget or None
             Required for a new ledger; must equal the budget of an existing one.
         policy : Policy or None
             For a ledger with several analysts. If it was ``declared`` it must equal the policy at
             the opening or the current one, except for its top.
         new_version : bool
-            Accept other data or another schema; closes the paths and keeps what was spent.
+            Accept other data, another schema or another rule; closes the paths and keeps what was
+            spent. The columns that are limited by now come last in the order of an id's rows.
         stamp : str
             The stamp of all results: see ``dpnb.private``.
         """
@@ -173,15 +202,68 @@ class Store:
                 raise LedgerError(
                     f"{what} cannot enter {_LEDGERS[self.stamp]}", "Use a new ledger."
                 )
-            for table in tables:
-                # without a kept ledger there is nothing to compare the rows with
-                digest = fingerprint(table.name, secret) if self.kept else ""
-                entry = self._version_entry(table, digest, new_version)
-                if entry is not None:
-                    append(entry)
-                    opened[table.name] = Version(entry["version"], entry["definition"], digest)
+            # without a kept ledger there is nothing to compare the rows with
+            digests = {t.name: fingerprint(t.name, secret) if self.kept else "" for t in tables}
+            for version in self._found(tables, digests, readings, reordered=new_version):
+                entry = self._version_entry(version, new_version)
+                append(entry)
+                opened[version.name] = version
         self.follow()
         self._opened = opened
+
+    def _found(
+        self,
+        tables: Sequence[Table],
+        digests: Mapping[str, str],
+        readings: Mapping[str, Mapping[str, Mapping[str, int]]],
+        *,
+        reordered: bool,
+    ) -> list[Version]:
+        """Return the tables that are not as in their current version, as their next ones.
+
+        If ``reordered``, a table is so, too, whose rows are not in the order that a new version
+        would have.
+        """
+        limited = {
+            table.name: [] if table.unit is None else self._limited(table.name) for table in tables
+        }
+        definitions = {t.name: json.loads(json.dumps(t.definition(), default=str)) for t in tables}
+        changed: dict[str, Version] = {}
+        # a table changes with those that it looks up
+        while True:
+            last = {
+                name: columns
+                if name in changed or name not in self.versions
+                else self.versions[name].rule(name)["last"]
+                for name, columns in limited.items()
+            }
+            before = set(changed)
+            for name, definition in definitions.items():
+                rules = {
+                    part: {**reading, "last": last[part]}
+                    for part, reading in readings[name].items()
+                }
+                current = self.versions.get(name)
+                number = 1 if current is None else current.number + 1
+                version = Version(number, definition, digests[name], rules)
+                if (
+                    name in changed
+                    or current is None
+                    or current.definition != definition
+                    or current.fingerprint != digests[name]
+                    or not current.agrees(version)
+                    or (reordered and last[name] != limited[name])
+                ):
+                    changed[name] = version
+            if before == set(changed):
+                return [changed[name] for name in definitions if name in changed]
+
+    def _limited(self, table: str) -> list[str]:
+        """Return the columns of a table that have a limit."""
+        every = (
+            [] if self.new else [column for _, names in self.provenance.columns for column in names]
+        )
+        return sorted({column for owner, column in every if owner == table})
 
     def _agrees(self, policy: Policy) -> bool:
         current_policy, opened = self.provenance.policy, self.provenance.opened
@@ -190,48 +272,51 @@ class Store:
             opened,
         )
 
-    def _version_entry(
-        self, table: Table, fingerprint: str, new_version: bool
-    ) -> dict[str, Any] | None:
-        """Return the entry that opens a version of a table, or None for the current one."""
-        definition = json.loads(json.dumps(table.definition(), default=str))
-        current_version = self.versions.get(table.name)
+    def _version_entry(self, version: Version, new_version: bool) -> dict[str, Any]:
+        """Return the entry that opens a version of a table; refuse one that may not be opened."""
+        definition, name = version.definition, version.name
+        current_version = self.versions.get(name)
         if current_version is not None:
-            same_schema = current_version.definition == definition
-            if same_schema and current_version.fingerprint == fingerprint:
-                return None
             if definition["public"] and not current_version.definition["public"]:
                 raise LedgerError(
-                    f"table {table.name!r} is sensitive in the ledger",
+                    f"table {name!r} is sensitive in the ledger",
                     "It stays sensitive there. Start a new ledger for public data.",
                 )
             if not definition["public"] and _protected(definition) != _protected(
                 current_version.definition
             ):
                 raise LedgerError(
-                    f"table {table.name!r} has another privacy unit in the ledger",
+                    f"table {name!r} has another privacy unit in the ledger",
                     "What was spent there does not count for this unit. Start a new ledger.",
                 )
             if not new_version:
-                other, that = (
-                    ("other data", "data") if same_schema else ("another schema", "schema")
-                )
-                raise LedgerError(
-                    f"table {table.name!r} has {other} in the ledger",
-                    f"Use that {that}, or pass new_version=True (what was spent is kept).",
-                )
+                raise self._refused(current_version, version)
         elif self.versions and not new_version:
             raise LedgerError(
-                f"the ledger belongs to {', '.join(map(repr, self.versions))}, "
-                f"not to {table.name!r}",
+                f"the ledger belongs to {', '.join(map(repr, self.versions))}, not to {name!r}",
                 "Use that table's ledger, or pass new_version=True to add this one.",
             )
         return {
             "kind": "table",
             "definition": definition,
-            "fingerprint": fingerprint,
-            "version": 1 if current_version is None else current_version.number + 1,
+            "fingerprint": version.fingerprint,
+            "rules": version.rules,
+            "version": version.number,
         }
+
+    def _refused(self, current: Version, version: Version) -> LedgerError:
+        """Return the error for a version that the owner has not asked for."""
+        new = "pass new_version=True (what was spent is kept)."
+        if current.definition == version.definition and not current.agrees(version):
+            return LedgerError(
+                f"the rows of table {version.name!r} are read by an earlier rule in the ledger",
+                f"dpnb reads or orders some of them in another way now: {new}",
+            )
+        same_schema = current.definition == version.definition
+        other, that = ("other data", "data") if same_schema else ("another schema", "schema")
+        return LedgerError(
+            f"table {version.name!r} has {other} in the ledger", f"Use that {that}, or {new}"
+        )
 
     def follow(self) -> None:
         """Read what this and other kernels appended; a refused entry comes again next time."""
@@ -278,7 +363,10 @@ class Store:
         elif entry["kind"] == "table":
             definition = entry["definition"]
             self.versions[definition["name"]] = Version(
-                int(entry["version"]), definition, str(entry["fingerprint"])
+                int(entry["version"]),
+                definition,
+                str(entry["fingerprint"]),
+                entry.get("rules", {}),
             )
         elif entry["kind"] == "cap":
             self.accountant.apply_doubling(sequence)
@@ -316,6 +404,10 @@ class Store:
             return {"kind": "cap"}
 
         self.write(decide)
+
+    def last(self, table: str) -> list[str]:
+        """Return the columns that come last in the order of an id's rows, as at the opening."""
+        return list(self._opened[table].rule(table)["last"])
 
     def version(self, table: str) -> int:
         """Return a table's version; refuse if another kernel has opened a newer one."""

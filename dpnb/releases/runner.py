@@ -130,6 +130,10 @@ class Runner:
             self.store.open(
                 list(self.tables.values()),
                 partial(self._fingerprint, {}),
+                {
+                    name: {part: self.engines[part].reading for part in self._parts(name)}
+                    for name in self.tables
+                },
                 budget=budget,
                 policy=policy,
                 declared=declared,
@@ -137,7 +141,7 @@ class Runner:
                 stamp=stamp,
             )
             for name, engine in self.engines.items():
-                engine.bound(self.store.secret(f"rows kept of {name}"))
+                engine.bound(self.store.secret(f"rows kept of {name}"), self.store.last(name))
             for table in base_tables:
                 for join in table.joins.values():
                     self.engines[table.name].join(self.engines[join.table], join)
@@ -149,12 +153,16 @@ class Runner:
             self.close()
             raise
 
+    def _parts(self, name: str) -> set[str]:
+        """Return the tables whose rows make up a table's: itself or a pair, and those looked up."""
+        return {*name.split("*"), *(join.table for join in self.tables[name].joins.values())}
+
     def _fingerprint(self, fingerprints: dict[str, str], name: str, secret: bytes) -> str:
         """Return the fingerprint of a table's rows and of the tables that it joins.
 
         ``fingerprints`` keeps those of single tables, so that each is read only once.
         """
-        table_names = {*name.split("*"), *(join.table for join in self.tables[name].joins.values())}
+        table_names = self._parts(name)
         for table in table_names - fingerprints.keys():
             fingerprints[table] = self.engines[table].fingerprint(secret + table.encode())
         if table_names == {name}:

@@ -167,7 +167,7 @@ def _table(rows: tuple[Row, ...], unit: Unit | None = None) -> Table:
 class _Loaded(LoadedEngine):
     """An engine of rows that another one has loaded, or kept of ids under the same key."""
 
-    def bound(self, key: bytes) -> None:
+    def bound(self, key: bytes, last: Collection[str] = ()) -> None:
         if self._loaded._key not in (b"", key):
             raise AssertionError("the key of an earlier session")
         if not self._loaded._key:

@@ -143,6 +143,40 @@ class TestKeptRows:
         from_file = kept(tmp_path / "t.parquet", unit)
         pd.testing.assert_frame_equal(from_file, kept(frame, unit))
 
+    def test_what_comes_last_decides_only_between_rows_that_are_equal_in_all_else(self):
+        frame = purchases(5_000, 100)
+        frame["r"] = frame["r"].abs() > 200
+        schema = Schema({"g": Category(list("abcd")), "r": Integer(0, 1), "x": Integer(-5, 60)})
+        unit = Unit("id", max_rows=10)
+
+        def others(frame, last) -> pd.DataFrame:
+            made = DuckDBEngine(Table("t", frame, schema, unit))
+            made.bound(KEY, last)
+            found = made._connection.execute("SELECT u, c0, c1 FROM rows ORDER BY ALL").fetchdf()
+            made.close()
+            return found
+
+        before = others(frame, ["x"])
+        # whatever its values are, the rows kept are the same in all else
+        for values in (frame["x"].to_numpy()[::-1], np.zeros(5_000, int), [None] * 5_000):
+            changed = frame.assign(x=pd.array(values, dtype="Int64"))
+            pd.testing.assert_frame_equal(others(changed, ["x"]), before)
+            assert not others(changed, []).equals(others(frame, []))
+
+    def test_undeclared_columns_may_come_last_and_all_columns_may(self):
+        frame = purchases(2_000, 50).assign(city=[f"city {i % 7}" for i in range(2_000)])
+        schema = Schema({"g": Category(list("abcd"))}, undeclared=["city"])
+        unit = Unit("id", max_rows=3)
+        found = []
+        for last in ([], ["city"], ["g"], ["g", "city"]):
+            made = DuckDBEngine(Table("t", frame, schema, unit))
+            made.bound(KEY, last)
+            found.append(made._connection.execute("SELECT * FROM rows ORDER BY ALL").fetchall())
+            made.close()
+        assert found[0] == found[3]
+        assert len(set(map(str, found))) == 3
+        assert {len(rows) for rows in found} == {3 * 50}
+
     def test_a_missing_id_column_is_refused_by_name(self):
         with pytest.raises(SchemaError, match="no column 'person'"):
             engine(purchases(10, 3), Unit("person", max_rows=3))

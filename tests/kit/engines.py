@@ -276,6 +276,8 @@ class Units:
             "h": Integer(-(2**53), 2**53),
         }
     )
+    LAST = ("n", "r", "h")
+    """Columns that come last in the order of the rows of an id, in one of the tests."""
     STATEMENTS = (
         "SELECT COUNT(*), SUM(n), AVG(r), SUM(h) FROM t",
         "SELECT COUNT(DISTINCT person) AS p FROM t",

@@ -14,6 +14,7 @@ import atexit
 import hashlib
 import pickle
 from collections import OrderedDict
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,9 @@ class LoadedEngine(DuckDBEngine):
             self._loaded._load_rows()
             self._file, self._in_place = self._loaded._file, self._loaded._in_place
 
-    def bound(self, key: bytes) -> None:
+    def bound(self, key: bytes, last: Collection[str] = ()) -> None:
         if self._loaded is None:
-            super().bound(key)
+            super().bound(key, last)
             return
         if self._loaded._arrays is None:
             self._loaded.bound(key)
