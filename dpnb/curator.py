@@ -48,6 +48,9 @@ class Curator(Ownership):
     new_version : bool
         Accept data that differ from those in the ledger's record, or that are read by other rules
         now. Answers on the old data are not used again, and spent budget stays spent.
+    lift : sequence of str, optional
+        Columns that a new version drops, renames or redeclares, and whose limits and protected
+        claims shall end with it. Without this, such a version is refused.
     analysts : mapping of str to int or tuple of int, optional
         The analysts, with privileges from 1 to 10. Without it there is one analyst, who has the
         whole budget. A ledger with analysts accepts its first or its current ones.
@@ -91,6 +94,7 @@ class Curator(Ownership):
         anchor: str | Path | None = None,
         new_anchor: bool = False,
         new_version: bool = False,
+        lift: Sequence[str] = (),
         analysts: Mapping[str, int | Sequence[int]] | None = None,
         policy: Policy | None = None,
         views: str | Sequence[Any] = (),
@@ -99,7 +103,7 @@ class Curator(Ownership):
     ) -> None:
         self._runner = opened(
             tables, budget=budget, ledger=ledger, anchor=anchor, new_anchor=new_anchor,
-            new_version=new_version, analysts=analysts, policy=policy, views=views, noise=noise,
+            new_version=new_version, lift=lift, analysts=analysts, policy=policy, views=views, noise=noise,
             rehearsal=rehearsal,
         )  # fmt: skip
 

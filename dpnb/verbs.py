@@ -109,6 +109,7 @@ def opened(
     anchor: str | Path | None = None,
     new_anchor: bool = False,
     new_version: bool = False,
+    lift: Sequence[str] = (),
     analysts: Mapping[str, int | Sequence[int]] | None = None,
     policy: Policy | None = None,
     views: str | Sequence[Any] = (),
@@ -132,7 +133,7 @@ def opened(
     view_arguments = read_views(views, tables_by_name)
     runner = Runner(
         tables_by_name, budget=budget, ledger=ledger, anchor=anchor, new_anchor=new_anchor, new_version=new_version,
-        policy=rules, declared=policy is not None, noise=noise, rehearsal=rehearsal, protect=protect,
+        lift=lift, policy=rules, declared=policy is not None, noise=noise, rehearsal=rehearsal, protect=protect,
     )  # fmt: skip
     try:
         owner = Administration(runner)

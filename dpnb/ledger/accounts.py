@@ -16,7 +16,7 @@ from typing import Any
 
 from dpnb.errors import BudgetError, RequestError, given
 from dpnb.ledger.accountant import Accountant, Cost, check, damaged, left_of, person
-from dpnb.ledger.columns import Named, read_by, reads
+from dpnb.ledger.columns import Named, asked_of, lost, read_by, reads
 from dpnb.ledger.mechanism import NONE
 from dpnb.ledger.policy import MOST_PRIVILEGE, Policy, check_privilege, privileges_of
 from dpnb.ledger.refusals import MOST_KEPT, Refusal
@@ -578,6 +578,43 @@ class ProvenanceTable:
         self.claims.pop(str(entry["name"]), None)
         if not entry.get("withdrawn"):
             self.claims[str(entry["name"])] = dict(entry)
+
+    def ending(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> set[str]:
+        """Return the columns of a table whose limits, or protected claims, would end with a version.
+
+        A limit ends if its column is no longer there. A claim ends also if a column that it is about
+        is declared in another way. ``old`` and ``new`` are definitions of the table.
+        """
+        (dropped, changed), table = lost(old, new), str(new["name"])
+        limited = {
+            column for _, columns in self.columns for owner, column in columns if owner == table
+        }
+        claimed = {
+            column
+            for claim in self.claims.values()
+            for owner, column in asked_of(claim["query"])
+            if owner == table
+        }
+        return (limited & dropped) | (claimed & (dropped | changed))
+
+    def apply_end(
+        self, old: Mapping[str, Any], new: Mapping[str, Any], columns: Collection[str]
+    ) -> None:
+        """End the limits and claims on some columns of a table that would end with a version."""
+        ended = {(str(new["name"]), column) for column in self.ending(old, new) & set(columns)}
+        dropped = {(str(new["name"]), column) for column in lost(old, new)[0]}
+        for name, claim in list(self.claims.items()):
+            if ended & asked_of(claim["query"]):
+                del self.claims[name]
+        for key in [key for key in self.columns if key[1] & ended & dropped]:
+            limit, (name_or_all, names) = self.columns.pop(key), key
+            rest = name_or_all, names - (ended & dropped)
+            time = self.since.pop(("limit", *key))
+            if rest[1]:
+                # of two limits of the same columns the smaller one stays
+                other = self.columns.get(rest)
+                if other is None or other.exceeds(limit, self.privacy):
+                    self.columns[rest], self.since["limit", *rest] = limit, time
 
     def is_news(self, refusal: Refusal) -> bool:
         """Return whether the ledger should record a refusal: each only once, and not too many."""

@@ -32,6 +32,33 @@ def read_by(definition: Mapping[str, Any]) -> frozenset[Named]:
     return resolved("", {*_texts(definition)})
 
 
+def asked_of(query: Mapping[str, Any]) -> frozenset[Named]:
+    """Return the columns that a statement reads, from its description by ``dpnb.sql.canonical``."""
+    names = {*query["keys"], *read_predicate(query["where"]).columns}
+    for _, argument, condition in query["aggregates"]:
+        value = read_value(argument)
+        names |= read_predicate(condition).columns | (set() if value is None else value.columns)
+    return resolved(str(query["table"]), names)
+
+
+def lost(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+    """Return the columns of a table that a new version of it drops, and those that it redeclares.
+
+    Other bins change no value. The definitions are those of ``Table.definition``.
+    """
+    names = {*new["columns"], *new.get("undeclared", ())}
+    changed = {
+        name
+        for name, kind in old["columns"].items()
+        if name in new["columns"] and _without_bins(kind) != _without_bins(new["columns"][name])
+    }
+    return {*old["columns"], *old.get("undeclared", ())} - names, changed
+
+
+def _without_bins(kind: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: entry for name, entry in kind.items() if name != "bins"}
+
+
 def reads(known: Collection[Named], columns: Collection[Named]) -> bool:
     """Return whether one of some columns is among the columns read."""
     return any(column in known or ("", column[1]) in known for column in columns)

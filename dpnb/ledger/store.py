@@ -6,7 +6,7 @@ import datetime
 import hmac
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -142,6 +142,7 @@ class Store:
         policy: Policy | None,
         declared: bool,
         new_version: bool,
+        lift: Collection[str],
         stamp: Stamp,
     ) -> None:
         """Write or check the opening entry and each table's version, in one transaction.
@@ -163,6 +164,8 @@ class Store:
         new_version : bool
             Accept other data, another schema or another rule; closes the paths and keeps what was
             spent. The columns that are limited by now come last in the order of an id's rows.
+        lift : collection of str
+            Columns whose limits and protected claims may end with a new version.
         stamp : str
             The stamp of all results: see ``dpnb.private``.
         """
@@ -205,7 +208,7 @@ class Store:
             # without a kept ledger there is nothing to compare the rows with
             digests = {t.name: fingerprint(t.name, secret) if self.kept else "" for t in tables}
             for version in self._found(tables, digests, readings, reordered=new_version):
-                entry = self._version_entry(version, new_version)
+                entry = self._version_entry(version, new_version, lift)
                 append(entry)
                 opened[version.name] = version
         self.follow()
@@ -272,10 +275,13 @@ class Store:
             opened,
         )
 
-    def _version_entry(self, version: Version, new_version: bool) -> dict[str, Any]:
+    def _version_entry(
+        self, version: Version, new_version: bool, lift: Collection[str]
+    ) -> dict[str, Any]:
         """Return the entry that opens a version of a table; refuse one that may not be opened."""
         definition, name = version.definition, version.name
         current_version = self.versions.get(name)
+        ending: list[str] = []
         if current_version is not None:
             if definition["public"] and not current_version.definition["public"]:
                 raise LedgerError(
@@ -291,6 +297,14 @@ class Store:
                 )
             if not new_version:
                 raise self._refused(current_version, version)
+            ending = sorted(self.provenance.ending(current_version.definition, definition))
+            if not set(ending) <= set(lift):
+                raise LedgerError(
+                    f"a limit or a protected claim would end: table {name!r} no longer declares "
+                    f"{', '.join(map(repr, ending))} as before",
+                    "Keep the name and declaration, or end it with "
+                    f"dpnb.Curator(..., new_version=True, lift={ending!r}).",
+                )
         elif self.versions and not new_version:
             raise LedgerError(
                 f"the ledger belongs to {', '.join(map(repr, self.versions))}, not to {name!r}",
@@ -299,6 +313,7 @@ class Store:
         return {
             "kind": "table",
             "definition": definition,
+            **({"lifted": ending} if ending else {}),
             "fingerprint": version.fingerprint,
             "rules": version.rules,
             "version": version.number,
@@ -362,6 +377,9 @@ class Store:
             self.stamp = {label: label for label in STAMPS}[entry["stamp"]]
         elif entry["kind"] == "table":
             definition = entry["definition"]
+            if entry.get("lifted"):
+                old = self.versions[definition["name"]].definition
+                self.provenance.apply_end(old, definition, entry["lifted"])
             self.versions[definition["name"]] = Version(
                 int(entry["version"]),
                 definition,

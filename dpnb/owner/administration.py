@@ -216,7 +216,7 @@ class Administration:
     ) -> None:
         """Set one limit for all releases that read some columns; see ``Curator.limit``."""
         loss = self._level(rho, epsilon)
-        table_name = _table(table, self.runner.own)
+        table_name = _table(table, self.runner.own, columns)
         schema = self.runner.own[table_name].schema
         known_columns = [*schema, *schema.undeclared]
         names = [columns] if isinstance(columns, str) else columns
@@ -400,9 +400,20 @@ def _read_view(view: Any, tables: Mapping[str, Table]) -> dict[str, Any]:
     return arguments
 
 
-def _table(table: object, tables: Mapping[str, Table]) -> str:
+def _table(table: object, tables: Mapping[str, Table], columns: object = ()) -> str:
+    """Return a table's name; if there are several to choose from, name those with the columns."""
     if table is None and len(tables) == 1:
         return next(iter(tables))
+    if table is None:
+        wanted = {columns} if isinstance(columns, str) else columns
+        wanted = wanted if isinstance(wanted, (list, tuple, set)) else ()
+        having = [
+            name
+            for name, of in tables.items()
+            if all(column in (*of.schema, *of.schema.undeclared) for column in wanted)
+        ]
+        choices = " or ".join(f"table={name!r}" for name in having or tables)
+        raise RequestError("there are several tables, and table is missing", f"Write {choices}.")
     if not isinstance(table, str) or table not in tables:
         raise RequestError(f"there is no table {given(table)}", nearest(str(table), list(tables)))
     return table

@@ -267,6 +267,14 @@ class Ownership:
         is counted like the budget: disjoint groups share it, refinements pay the increase, and
         repeated questions are free.
 
+        Three things still depend on the values of a limited column. A row without a value in a column
+        that is declared ``complete`` is left out, so every number depends on that. Of an id with more
+        than ``max_rows`` rows, an order that is fixed when a version of the table is opened decides
+        which are kept: columns that had a limit then come last in it, and decide only between rows
+        that are equal in all other columns. A limit that is set later changes this order only with the
+        next version (``new_version=True``). With several limited columns, an answer that reads one of
+        them may depend on the others by this order. :attr:`provenance` says which of these applies.
+
         A limit may be lower than what is spent: then everything further is refused. Analysts keep
         their limits if the budget of all together is raised; that is a new promise, which the
         ledger records.
@@ -282,7 +290,8 @@ class Ownership:
         column : str or sequence of str, optional
             One column, or several that share one limit.
         table : str, optional
-            The table of the columns; needed if there are several.
+            The table of the columns; needed if there are several. A new version of the table that
+            drops or renames a limited column is refused; ``Curator(..., lift=[...])`` ends the limit.
         rho, epsilon : number, at least 0
             The new limit. 0 refuses everything.
 

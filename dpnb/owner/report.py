@@ -371,7 +371,7 @@ def report(
     return Provenance(
         rows, columns, {**state.synopses.cells, **state.once}, timeline, state.cap, state.spent,
         state.remaining(), state.privacy, None if delta is None else float(delta),
-        state.mechanism_name, refusals, rules(table, now), _together(state), renew,
+        state.mechanism_name, refusals, rules(table, store.versions, now), _together(state), renew,
     )  # fmt: skip
 
 

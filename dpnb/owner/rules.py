@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from dpnb.ledger.accounts import Grant, ProvenanceTable
+from dpnb.ledger.columns import Named
 from dpnb.ledger.policy import Policy
+from dpnb.ledger.store import Version
 from dpnb.privacy.loss import PrivacyLoss, amount_text
 
 
@@ -23,7 +25,7 @@ class Rule:
     amount : PrivacyLoss or None
         The amount of a limit or grant.
     text : str
-        One sentence.
+        One sentence; for a limit of columns also what depends on them all the same.
     """
 
     time: str
@@ -32,9 +34,9 @@ class Rule:
     text: str
 
 
-def rules(table: ProvenanceTable, now: str) -> tuple[Rule, ...]:
-    """Return the decisions of a ledger's owner, oldest first."""
-    decisions = [*_limits(table), *_grants(table, now), *_claims(table)]
+def rules(table: ProvenanceTable, versions: Mapping[str, Version], now: str) -> tuple[Rule, ...]:
+    """Return the decisions of a ledger's owner, oldest first; ``versions`` are the tables'."""
+    decisions = [*_limits(table, versions), *_grants(table, now), *_claims(table)]
     if table.policy is not None:
         decisions = [*_policy(table, table.policy), *_privileges(table), *decisions]
     return tuple(sorted(decisions, key=lambda rule: rule.time))
@@ -92,7 +94,7 @@ def _privileges(table: ProvenanceTable) -> Iterator[Rule]:
             yield Rule(time, "privilege", None, text)
 
 
-def _limits(table: ProvenanceTable) -> Iterator[Rule]:
+def _limits(table: ProvenanceTable, versions: Mapping[str, Version]) -> Iterator[Rule]:
     time = table.since.get(("limit", "table"))
     if time is not None:
         cap = table.state.cap
@@ -105,7 +107,40 @@ def _limits(table: ProvenanceTable) -> Iterator[Rule]:
         receiver = "all analysts together" if analyst is None else analyst
         column_names = ", ".join(sorted(f"{table_name}.{column}" for table_name, column in columns))
         text = f"At most {_amount(table, limit)} of {column_names} may be released to {receiver}."
+        text = " ".join([text, *_left_open(columns, versions)])
         yield Rule(table.since["limit", analyst, columns], "limit", limit, text)
+
+
+def _left_open(columns: Collection[Named], versions: Mapping[str, Version]) -> Iterator[str]:
+    """Say what a limit of columns does not cover: which rows count may depend on them all the same."""
+    for name in sorted({owner for owner, _ in columns} & versions.keys()):
+        definition, last = versions[name].definition, versions[name].rule(name)["last"]
+        limited = {column for owner, column in columns if owner == name}
+        needed = limited & {*definition["complete"], definition.get("key")}
+        if needed:
+            yield (
+                f"Rows without a value in {_listed(needed)} are left out of {name}, so every number "
+                "depends on that."
+            )
+        if definition["unit"] is None:
+            continue
+        early = limited - set(last)
+        if early:
+            yield (
+                f"Which rows of one {definition['unit']['column']} are kept depends on {_listed(early)} until "
+                f"{name} is opened with new_version=True."
+            )
+        others = set(last) - limited
+        if others and not early:
+            yield (
+                f"Numbers that use {_listed(others, 'or')}, which has a limit of its own, may depend on "
+                f"{_listed(limited)} by which rows are kept."
+            )
+
+
+def _listed(names: Collection[str], word: str = "and") -> str:
+    *first, end = sorted(names)
+    return f"{', '.join(first)} {word} {end}" if first else end
 
 
 def _grants(table: ProvenanceTable, now: str) -> Iterator[Rule]:

@@ -6,7 +6,7 @@ import contextlib
 import hmac
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -58,7 +58,7 @@ class Runner:
         Of a ledger for several analysts; ``declared`` says whether the owner gave it.
     protect : callable
         Called before each request that costs.
-    budget, ledger, anchor, new_anchor, new_version, noise, rehearsal
+    budget, ledger, anchor, new_anchor, new_version, lift, noise, rehearsal
         As for ``Curator``.
 
     Attributes
@@ -83,6 +83,7 @@ class Runner:
         anchor: str | Path | None,
         new_anchor: bool,
         new_version: bool,
+        lift: Sequence[str],
         policy: Policy | None,
         declared: bool,
         noise: Noise | None,
@@ -97,6 +98,10 @@ class Runner:
             )
         truth(new_anchor, "new_anchor")
         truth(new_version, "new_version")
+        if not isinstance(lift, (list, tuple)) or not all(isinstance(n, str) for n in lift):
+            raise RequestError(
+                f"lift must be a list of columns, got {given(lift)}", "Write lift=['age']."
+            )
         truth(rehearsal, "rehearsal")
         # only this source is known to draw what was charged: whoever passes one in, also an object
         # of the same class, may have changed it
@@ -138,6 +143,7 @@ class Runner:
                 policy=policy,
                 declared=declared,
                 new_version=new_version,
+                lift=lift,
                 stamp=stamp,
             )
             for name, engine in self.engines.items():

@@ -197,7 +197,7 @@ def test_one_person_in_other_definitions_of_privacy(budget, table, tmp_path):
 
 def test_bad_limits_are_refused_and_change_nothing(curator):
     for column, table, word in (
-        ("ages", "t", "Did you mean age"), ("age", None, "no table"), ([], "t", "must be a name"),
+        ("ages", "t", "Did you mean age"), ("age", None, "table is missing"), ([], "t", "must be a name"),
         (5, "t", "must be a name"), (["age", 5], "t", "no column"), ("age", "u", "no table"),
     ):  # fmt: skip
         with pytest.raises(dpnb.DpnbError, match=word):

@@ -14,7 +14,7 @@ import pytest
 import dpnb
 from dpnb import Category, Integer, Schema, Table, Unit
 from dpnb.engines import rules
-from dpnb.errors import LedgerError
+from dpnb.errors import LedgerError, RequestError
 from dpnb.ledger.store import Store, Version
 from tests.kit.ledgers import FileHome
 from tests.kit.noise import NoNoise
@@ -210,3 +210,150 @@ class TestRules:
             opened(tmp_path / "l", people, visits)
         opened(tmp_path / "l", people, visits, new_version=True).close()
         opened(tmp_path / "l", people, visits).close()
+
+
+CITY = Schema(
+    {"a": Category(["x", "y"]), "m": Integer(0, 99, bins=[0, 50, 99]), "k": Integer(0, 9)},
+    undeclared=["city"],
+)
+
+
+class TestWhatAnOwnerLimitsOrProtects:
+    """Neither a limit nor a protected claim ends in silence, because a column has another name."""
+
+    def curator(self, ledger: Path, schema: Schema = CITY, **options: Any) -> dpnb.Curator:
+        names = (*schema, *schema.undeclared)
+        frame = pd.DataFrame({name: ["x"] if name == "a" else [1] for name in names})
+        table = Table("t", frame, schema)
+        return opened(ledger, table, **options)
+
+    def changed(self, undeclared: tuple[str, ...] = ("city",), **columns: Any) -> Schema:
+        """The schema with columns declared in another way, or without those that are None."""
+        kinds = {**CITY, **columns}
+        return Schema({n: kind for n, kind in kinds.items() if kind}, undeclared=undeclared)
+
+    @pytest.mark.parametrize("limited", ["m", "city", ["m", "k"]])
+    @pytest.mark.parametrize("analysts", [None, {"alice": 1}])
+    def test_a_limit_on_a_column_that_is_gone_is_named(self, limited, analysts, tmp_path):
+        gone = "city" if limited == "city" else "m"
+        with closing(self.curator(tmp_path / "l", analysts=analysts)) as curator:
+            who = None if analysts is None else "alice"
+            curator.limit(who, column=limited, rho=0)
+            curator.limit(column="a", rho=1)
+        versions = [
+            self.changed(undeclared=()) if gone == "city" else self.changed(m=None),
+            self.changed(undeclared=("town",))
+            if gone == "city"
+            else self.changed(m=None, n=CITY["m"]),
+            self.changed(undeclared=("City",))
+            if gone == "city"
+            else self.changed(m=None, M=CITY["m"]),
+        ]
+        for schema in versions:
+            with pytest.raises(
+                LedgerError, match=f"table 't' no longer declares '{gone}' as before"
+            ) as error:
+                self.curator(tmp_path / "l", schema, new_version=True)
+            assert f"lift=['{gone}']" in error.value.hint
+        # what it says first: with its name, everything may change
+        self.curator(tmp_path / "l", self.changed(k=Integer(0, 8)), new_version=True).close()
+        with closing(
+            self.curator(tmp_path / "l", versions[1], new_version=True, lift=[gone])
+        ) as curator:
+            rules = [rule.text for rule in curator.provenance.rules if rule.kind == "limit"]
+        # and it is known to whoever opens the ledger later
+        with closing(self.curator(tmp_path / "l", versions[1])) as curator:
+            assert [rule.text for rule in curator.provenance.rules if rule.kind == "limit"] == rules
+        assert len(rules) == (2 if limited == ["m", "k"] else 1)
+        assert any("of t.a may" in text for text in rules)
+        assert any("rho 0 of t.k may" in text for text in rules) == (limited == ["m", "k"])
+        # nothing is left to end
+        self.curator(tmp_path / "l", CITY, new_version=True).close()
+
+    def test_of_two_limits_that_become_one_the_smaller_stays(self, tmp_path):
+        with closing(self.curator(tmp_path / "l")) as curator:
+            curator.limit(column="k", rho=1)
+            curator.limit(column=["m", "k"], rho=2)
+        with closing(
+            self.curator(tmp_path / "l", self.changed(m=None), new_version=True, lift=["m", "a"])
+        ) as curator:
+            (text,) = [rule.text for rule in curator.provenance.rules if rule.kind == "limit"]
+        assert "rho 1" in text
+
+    @pytest.mark.parametrize(
+        "kinds",
+        [
+            {"a": None},
+            {"m": None, "M": CITY["m"]},
+            {"a": Category(["y", "x"])},
+            {"a": Category(["x", "y", "z"])},
+            {"m": Integer(0, 100, bins=[0, 50, 100])},
+        ],
+    )
+    def test_a_claim_that_would_mean_something_else_is_named(self, kinds, tmp_path):
+        with closing(self.curator(tmp_path / "l")) as curator:
+            curator.protect("SELECT SUM(m) AS s FROM t WHERE a = 'x' AND m > 40", ">", 40)
+            curator.protect("SELECT COUNT(*) AS s FROM t WHERE k = 1", ">", 40, name="of k")
+        schema, gone = self.changed(**kinds), next(iter(kinds))
+        with pytest.raises(LedgerError, match=f"a protected claim .* no longer declares '{gone}'"):
+            self.curator(tmp_path / "l", schema, new_version=True)
+        self.curator(
+            tmp_path / "l", self.changed(m=Integer(0, 99), k=CITY["k"]), new_version=True
+        ).close()
+        with closing(
+            self.curator(tmp_path / "l", schema, new_version=True, lift=[gone])
+        ) as curator:
+            (claim,) = [rule.text for rule in curator.provenance.rules if rule.kind == "claim"]
+            assert "(of k)" in claim
+
+    def test_what_to_lift_is_a_list_of_names(self, tmp_path):
+        for wrong in ("m", [1], None):
+            with pytest.raises(RequestError, match="lift must be a list of columns"):
+                self.curator(tmp_path / "l", lift=wrong)
+
+    def test_the_choice_of_a_table_is_named(self, tmp_path):
+        other = Table("other", FRAME[["m"]], Schema({"m": Integer(0, 99)}))
+        third = Table("third", FRAME[["id"]], Schema({"id": Integer(0, 99)}))
+        with closing(opened(tmp_path / "l", Table("t", FRAME, SCHEMA), other, third)) as curator:
+            for columns, names in [
+                ("m", ["t", "other"]),
+                (["m", "a"], ["t"]),
+                ("z", ["t", "other", "third"]),
+            ]:
+                with pytest.raises(RequestError, match="there are several tables") as error:
+                    curator.limit(column=columns, rho=0)
+                choices = " or ".join(f"table={name!r}" for name in names)
+                assert error.value.hint == f"Write {choices}."
+            curator.limit(column="m", table="other", rho=0)
+            with pytest.raises(RequestError, match="there are several tables"):
+                curator.add_view(["m"])
+
+    def test_the_card_says_what_still_depends_on_a_limited_column(self, tmp_path):
+        schema = Schema({"a": Category(["x", "y"]), "m": Integer(0, 99)}, complete=["m"])
+        ids, rows = Table("t", FRAME, schema, Unit("id", max_rows=1)), Table("r", FRAME, SCHEMA)
+
+        def sentences(curator: dpnb.Curator) -> list[str]:
+            texts = [rule.text for rule in curator.provenance.rules if rule.kind == "limit"]
+            return sorted(text.partition("together.")[2].strip() for text in texts)
+
+        with closing(opened(tmp_path / "l", ids, rows)) as curator:
+            curator.limit(column="m", table="r", rho=0)
+            assert sentences(curator) == [""]
+            curator.limit(column="m", table="t", rho=0)
+            missing = (
+                "Rows without a value in m are left out of t, so every number depends on that."
+            )
+            assert sentences(curator)[1] == (
+                f"{missing} Which rows of one id are kept depends on m until t is opened with "
+                "new_version=True."
+            )
+        with closing(opened(tmp_path / "l", ids, rows, new_version=True)) as curator:
+            assert sentences(curator)[1] == missing
+            curator.limit(column="a", table="t", rho=0)
+        with closing(opened(tmp_path / "l", ids, rows, new_version=True)) as curator:
+            other = "which has a limit of its own, may depend on"
+            assert sentences(curator)[1:] == [
+                f"Numbers that use m, {other} a by which rows are kept.",
+                f"{missing} Numbers that use a, {other} m by which rows are kept.",
+            ]
+            assert "until t is opened" not in repr(curator.provenance)
