@@ -25,6 +25,20 @@ _BRACKETS = {sqlglot.TokenType.L_PAREN: 1, sqlglot.TokenType.R_PAREN: -1}
 _QUOTED = (sqlglot.TokenType.STRING, sqlglot.TokenType.IDENTIFIER)
 _NO_SPACE = re.compile("[\x1c-\x1f\x85\u1680\u2028\u2029]")
 """Characters that sqlglot reads as spaces, and DuckDB as letters of a name."""
+_ENCLOSED = re.compile(r"--[^\n]*|/\*.*?\*/|'[^']*'|\"[^\"]*\"|/\*|['\"]", re.DOTALL)
+"""A comment or a quoted text, or else the beginning of one that does not end."""
+
+
+def opened(text: str) -> int:
+    """Return the position where a quoted text or a comment begins that does not end, or -1.
+
+    Examples
+    --------
+    >>> opened("-- don't"), opened("sex = 'Fem")
+    (-1, 6)
+    """
+    marks = ("'", '"', "/*")
+    return next((mark.start() for mark in _ENCLOSED.finditer(text) if mark[0] in marks), -1)
 
 
 def others(arguments: Mapping[str, Any], *known: str) -> list[str]:
@@ -35,6 +49,28 @@ def others(arguments: Mapping[str, Any], *known: str) -> list[str]:
 def _spans(node: Node | None) -> list[dict[str, Any]]:
     """Return the positions of the parts of a node."""
     return [part.meta for part in node.walk() if "start" in part.meta] if node is not None else []
+
+
+def split(text: str) -> list[str]:
+    """Return the statements of a text with ``;`` between them; a text without any is one.
+
+    Examples
+    --------
+    >>> split("SELECT ';' -- a; b")
+    ["SELECT ';' -- a; b"]
+    """
+    try:
+        tokens = _DUCKDB.tokenize(text)
+    except sqlglot.errors.TokenError:
+        return [text]
+    ends = [i for i, token in enumerate(tokens) if token.token_type is sqlglot.TokenType.SEMICOLON]
+    statements, start, first = [], 0, 0
+    for i in (*ends, len(tokens)):
+        end = tokens[i].start if i < len(tokens) else len(text)
+        if i > first:
+            statements.append(text[start:end])
+        start, first = end + 1, i + 1
+    return statements or [text]
 
 
 class Source:
@@ -103,12 +139,13 @@ class Source:
         try:
             tokens = self.tokens = list(_DUCKDB.tokenize(self.text))
         except sqlglot.errors.TokenError:
-            start = max(self._open_quote(), 0)
+            start = max(opened(self.text), 0)
+            comment = self.text.startswith("/*", start)
             raise self.error_at(
                 start,
                 len(self.text) - 1,
-                "the statement ends inside a quoted text",
-                "Close every quote.",
+                f"the statement ends inside a {'comment' if comment else 'quoted text'}",
+                "End it with */." if comment else "Close every quote.",
             ) from None
         self._check_spaces()
         depth = subscripts = 0
@@ -183,16 +220,6 @@ class Source:
                     "Type a space instead.",
                 )
             start = after
-
-    def _open_quote(self) -> int:
-        """Return the position of the quote that is not closed, or -1 if all are closed."""
-        opened, quote = -1, ""
-        for place, character in enumerate(self.text):
-            if not quote and character in "'\"":
-                opened, quote = place, character
-            elif character == quote:
-                opened, quote = -1, ""
-        return opened
 
     def _malformed(self, details: dict[str, Any]) -> SqlError:
         line, end = int(details.get("line") or 0), int(details.get("col") or 0)

@@ -11,6 +11,7 @@ import pytest
 from dpnb import Category, Date, Integer, Real, Schema, Table
 from dpnb.errors import SqlError
 from dpnb.sql.parser import parse
+from dpnb.sql.source import split
 
 SCHEMA = Schema(
     {
@@ -710,6 +711,46 @@ def test_long_texts_are_cut_in_the_message():
     error = refusal(f"SELECT COUNT(*) FROM t WHERE sex = '{'x' * 500}'")
     assert len(error.text) == 60
     assert error.text.endswith("...")
+
+
+class TestComments:
+    @pytest.mark.parametrize(
+        ("text", "statements"),
+        [
+            ("a; b", ["a", " b"]),
+            ("a;; b;", ["a", " b"]),
+            ("a -- ; b", ["a -- ; b"]),
+            ("a; -- b", ["a"]),
+            ("a /* ; /* ; */ ; */; b", ["a /* ; /* ; */ ; */", " b"]),
+            ("a = ';' -- ' ;\n; b", ["a = ';' -- ' ;\n", " b"]),
+            ("a = '--;'; b", ["a = '--;'", " b"]),
+            ("a = 'it''s;'; b", ["a = 'it''s;'", " b"]),
+            ('"a;--b"; c', ['"a;--b"', " c"]),
+            ("a = $$ ; ' $$; b", ["a = $$ ; ' $$", " b"]),
+            ("a = $x$ $$ ; $x$; b", ["a = $x$ $$ ; $x$", " b"]),
+            ("a = ';", ["a = ';"]),
+            ("-- only a comment; ", ["-- only a comment; "]),
+            ("", [""]),
+        ],
+    )
+    def test_statements_end_where_the_parser_sees_a_semicolon(self, text, statements):
+        assert split(text) == statements
+
+    @pytest.mark.parametrize(
+        ("text", "what", "shown"),
+        [
+            ("-- don't\nSELECT COUNT(*) FROM t WHERE sex = 'Fem", "a quoted text", "'Fem"),
+            ("SELECT COUNT(*) /* 'all' */ FROM t /* \"t", "a comment", '/* "t'),
+        ],
+    )
+    def test_what_does_not_end_is_found_behind_comments(self, text, what, shown):
+        error = refusal(text)
+        assert error.what == f"the statement ends inside {what}"
+        assert error.text == shown
+
+    def test_what_stands_in_them_is_not_read(self):
+        text = "SELECT /* , age */ COUNT(*) -- 'x ; :y\n FROM t -- WHERE “sex” = Fem"
+        assert parse(text, TABLES) == parse("SELECT COUNT(*) FROM t", TABLES)
 
 
 class TestSpaces:
