@@ -9,30 +9,44 @@ def load(shell: Any) -> None:
     """Register the magics, ``%config Dpnb`` and the completer; a second call has no effect."""
     from dpnb.magics.cells import Dpnb
     from dpnb.magics.completion import completer
+    from dpnb.magics.scopes import Calls
     from dpnb.magics.slips import slips
 
     if find(shell) is not None:
         return
-    magics = Dpnb(shell)
+    magics = vars(shell).pop("_dpnb", None)
+    if magics is None:
+        magics = Dpnb(shell)
+    else:
+        shell.configurables.append(magics)
     shell.register_magics(magics)
     shell.input_transformers_post.append(slips(magics))
+    shell.ast_transformers.append(Calls(magics))
     if getattr(shell, "Completer", None) is not None:
         shell.Completer.custom_matchers.append(completer(magics))
 
 
 def unload(shell: Any) -> None:
-    """Undo everything that :func:`load` did; open sessions without a variable are closed."""
+    """Undo everything that :func:`load` did; open sessions without a variable are closed.
+
+    ``%reload_ext`` keeps them. The options, and what was spent, are kept for the next load.
+    """
+    from dpnb.magics.scopes import called_by
+
     magics = find(shell)
     if magics is None:
         return
+    if not called_by("reload_extension"):
+        magics.close()
+    shell._dpnb = magics
     for kind in ("line", "cell"):
         functions = shell.magics_manager.magics[kind]
         for name in [n for n, f in functions.items() if getattr(f, "__self__", None) is magics]:
             del functions[name]
     shell.magics_manager.registry.pop(type(magics).__name__, None)
     shell.configurables[:] = [c for c in shell.configurables if c is not magics]
-    transformers = shell.input_transformers_post
-    transformers[:] = [t for t in transformers if getattr(t, "dpnb", None) is not magics]
+    for transformers in (shell.input_transformers_post, shell.ast_transformers):
+        transformers[:] = [t for t in transformers if getattr(t, "dpnb", None) is not magics]
     if getattr(shell, "Completer", None) is not None:
         matchers = shell.Completer.custom_matchers
         matchers[:] = [m for m in matchers if getattr(m, "dpnb", None) is not magics]

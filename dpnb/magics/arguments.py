@@ -55,11 +55,11 @@ def _value(option: Option, line: Any, names: Names) -> Any:
 
 def _meant(kind: Kind, text: Any, option: str, names: Names) -> Any:
     """Return the value that a cell's text stands for, for its kind to read."""
+    if isinstance(text, str) and text.startswith(":"):
+        return read_amount(text, option, names)
     match kind:
         case Percent():
             return _percent(text)
-        case Amount():
-            return read_amount(text, option, names)
         case Whole():
             number = _number(text)
             whole = isinstance(number, float) and number.is_integer()
@@ -67,11 +67,11 @@ def _meant(kind: Kind, text: Any, option: str, names: Names) -> Any:
         case Number():
             return _number(text)
         case Range():
-            return [_number(end) for end in text]
+            return [_number(read_amount(end, option, names)) for end in text]
         case Named(kind=Amount()):
             return _parts(text, option, names)
         case Named():
-            return by_alias(text, option)
+            return by_alias(text, option, names)
         case Conditions():
             return _list(text, option, names)
         case Texts():
@@ -82,19 +82,21 @@ def _meant(kind: Kind, text: Any, option: str, names: Names) -> Any:
             return text
 
 
-def _number(text: str) -> float | str:
-    """Return the number in a text; what is none stays a text, which no kind of numbers takes."""
+def _number(text: Any) -> Any:
+    """Return the number in a text; other texts and values stay as they are, for a kind to refuse."""
     try:
-        return float(text)
+        return float(text) if isinstance(text, str) else text
     except ValueError:
         return text
 
 
-def by_alias(text: str, option: str) -> float | str | dict[str, float | str]:
+def by_alias(text: str, option: str, names: Names) -> Any:
     """Return 50 for '50', and a number for each aggregate for 'n=100,mean=2'."""
     if "=" not in text:
         return _number(text)
-    numbers = [(alias, _number(number)) for alias, number in _named(text)]
+    numbers = [
+        (alias, _number(read_amount(number, option, names))) for alias, number in _named(text)
+    ]
     if len(dict(numbers)) < len(numbers):
         raise RequestError(
             f"{option} names an aggregate twice", f"Write {option} n=100,mean=2, each once."
@@ -108,7 +110,7 @@ def _named(text: str) -> list[tuple[str, str]]:
     return [(name.strip(), written.strip()) for name, _, written in pairs]
 
 
-def _percent(text: str) -> float | str:
+def _percent(text: str) -> Any:
     """Return 0.02 for '2%' and for '0.02'."""
     number, percent = _number(text.strip().removesuffix("%")), text.strip().endswith("%")
     if isinstance(number, str):
@@ -119,7 +121,7 @@ def _percent(text: str) -> float | str:
 def _parts(text: str, option: str, names: Names) -> Any:
     """Return an amount, or a dict with one for each part of an explanation."""
     if "=" not in text:
-        return read_amount(text, option, names)
+        return text
     amounts = [(part, read_amount(rho, option, names)) for part, rho in _named(text)]
     if len(dict(amounts)) < len(amounts):
         raise RequestError(

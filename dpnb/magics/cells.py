@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial, wraps
 from typing import Any
 
@@ -30,14 +31,15 @@ from dpnb.magics.lines import (
     is_new,
     name_of,
     open_session,
+    read_amount,
     read_options,
     read_whole,
     refuse_tokens,
     split_binding,
     split_statement,
-    split_statements,
 )
 from dpnb.magics.risking import find_curator, open_picker
+from dpnb.magics.scopes import Scope, scope_of
 from dpnb.privacy.definition import PURE
 from dpnb.private import STAMPS
 from dpnb.releases.accuracy import OPTIONS as QUERY
@@ -45,6 +47,7 @@ from dpnb.releases.options import Options
 from dpnb.schema.table import protection
 from dpnb.session import Session
 from dpnb.spelling import with_options
+from dpnb.sql.source import split
 
 _NO_TABLE = re.compile(r"unknown table '(\w+)'")
 
@@ -131,13 +134,46 @@ class Dpnb(Magics):
         self.sessions: dict[str, Session] = {}
         self.spent: dict[str, dict[str, str]] = {}
         """What was spent from earlier ledgers, in words, by session name and then by ledger."""
+        self.closed = False
+        """Whether sessions were closed when the extension was unloaded."""
+
+    def close(self) -> None:
+        """Forget the open sessions, but not what was spent from them."""
+        for name, session in self.sessions.items():
+            with suppress(DpnbError):
+                self._note_spent(name, session)
+        self.closed = self.closed or bool(self.sessions)
+        self.sessions = {}
 
     @property
-    def _namespace(self) -> dict[str, Any]:
-        return dict(self.shell.user_ns)
+    def _scope(self) -> Scope:
+        return scope_of(self.shell)
+
+    @property
+    def _namespace(self) -> Mapping[str, Any]:
+        return self._scope.names
 
     def _session(self, name: str | None) -> Session:
-        return find_session(name, self.sessions, self._namespace)
+        return find_session(name, self._opened(name), self._namespace)
+
+    def _opened(self, name: str | None) -> Mapping[str, Session]:
+        """Return the open sessions among which a cell may name one; None names none."""
+        if name is not None and name in self._scope.own:
+            # a variable of the function
+            return {}
+        if name is None and not self.sessions and self.closed:
+            raise RequestError(
+                "the sessions were closed when dpnb was unloaded",
+                "Open the table again with %dpopen, or name a session: --on NAME.",
+            )
+        return self.sessions
+
+    def _variable(self, name: Any) -> Any:
+        """Return the variable for a result, from ``name <<``, ``-o`` or ``--as``; None if not given."""
+        if name is None:
+            return None
+        self._scope.check_bindable(_identifier(name))
+        return name
 
     @_spelled
     @no_var_expand
@@ -169,7 +205,7 @@ class Dpnb(Magics):
     @argument(
         "--new-version", action="store_true", help="accept changed data; what was spent stays spent"
     )
-    def dpopen(self, line: str) -> None:
+    def dpopen(self, line: str) -> Session:
         """Open a session on a sensitive table. Free.
 
         Example: ``%dpopen adult --epsilon 3 --delta 1e-6 --ledger adult.ledger``
@@ -181,10 +217,11 @@ class Dpnb(Magics):
         """
         refuse_tokens(line)
         options = read_options(self.dpopen, line)
+        _read_names(options, self._namespace)
         started = options.ledger is not None and is_new(options.ledger)
         name, session, new = open_session(options.source, options, self._namespace)
         if options.name is not None:
-            name = _identifier(options.name)
+            name = self._variable(options.name)
             self.shell.user_ns[name] = session
         before = self.sessions.pop(name, None)
         self.sessions[name] = session
@@ -207,6 +244,7 @@ class Dpnb(Magics):
         if not status.kept:
             text += f" {KERNEL}"
         print(f"{STAMPS[status.stamp]} {text}".lstrip())  # noqa: T201
+        return session
 
     def _note_spent(self, name: str, before: Session | None) -> None:
         """Note what was spent in a session that a new one of the same name replaces."""
@@ -232,7 +270,7 @@ class Dpnb(Magics):
     )
     @argument("--rows", default="10000", help="generated rows of each table; 10000 by default")
     @argument("--seed", default="0", help="another seed makes other rows; 0 by default")
-    def dprehearse(self, line: str) -> None:
+    def dprehearse(self, line: str) -> Session:
         """Open a session with test data: the same tables with generated rows. Free.
 
         Example: ``%dprehearse``, and then::
@@ -245,10 +283,11 @@ class Dpnb(Magics):
         options = read_options(self.dprehearse, line)
         real = self._session(options.on)
         real_name = options.on or name_of(real, self.sessions, self._namespace)
-        name = f"{real_name}-rehearsal" if options.name is None else _identifier(options.name)
+        name = f"{real_name}-rehearsal" if options.name is None else self._variable(options.name)
         if name == real_name:
             raise RequestError(f"{name!r} is the name of the real session", "Choose another name.")
-        rows, seed = read_whole(options.rows, "--rows"), read_whole(options.seed, "--seed")
+        rows = read_whole(options.rows, "--rows", self._namespace)
+        seed = read_whole(options.seed, "--seed", self._namespace)
         rehearsal = real.rehearse(rows, seed)
         if options.name is not None:
             self.shell.user_ns[name] = rehearsal
@@ -261,6 +300,7 @@ class Dpnb(Magics):
             f"{STAMPS[status.stamp]} Opened {name} with generated data: {rows:,} rows in each table, {left} to spend. "
             f"Add --on {name} to a cell to use it. Other cells spend the real budget, as before."
         )
+        return rehearsal
 
     @_spelled
     @no_var_expand
@@ -285,18 +325,18 @@ class Dpnb(Magics):
         name, line = split_binding(line)
         line, statement = split_statement(line, cell)
         options = read_options(self.dpquery, line)
-        name = _variable(name, options)
+        name = self._variable(name or options.out)
         session = self._session(options.on)
         params = self._namespace
         accuracy = read(QUERY, options, params)
-        statements = split_statements(statement)
+        statements = split(statement)
         prices = session.price(statements, params=params, **accuracy)
         price = prices[0] if len(prices) == 1 else Price.together(prices)
         if options.dry_run:
             return price
         if not options.yes:
             confirm(price, self.ask_above)
-        ask: Any = partial(session.query, statement, params=params, **accuracy)
+        ask: Any = partial(session.query, statements[0], params=params, **accuracy)
         if len(statements) > 1:
             ask = partial(session.query_all, statements, params=params, **accuracy)
         return self._spend(ask, name, options, cell)
@@ -327,7 +367,7 @@ class Dpnb(Magics):
         name, line = split_binding(line)
         line, statement = split_statement(line, cell)
         options = read_options(self.dpinfer, line)
-        name = _variable(name, options)
+        name = self._variable(name or options.out)
         settings = read(INFERENCE, options, self._namespace)
         session = self._session(options.on)
         inference = session.infer(statement, params=self._namespace, **settings)
@@ -361,7 +401,7 @@ class Dpnb(Magics):
         """
         name, line = split_binding(line)
         options = read_options(self.dpexplain, line)
-        name = _variable(name, options)
+        name = self._variable(name or options.out)
         names = self._namespace
         settings = read(EXPLANATION, options, names)
         question = read_question(options.answer, cell, options, names, settings["mode"])
@@ -405,7 +445,7 @@ class Dpnb(Magics):
         name, line = split_binding(line)
         line, statement = split_statement(line, cell)
         options = read_options(self.dpdecide, line)
-        name = _variable(name, options)
+        name = self._variable(name or options.out)
         session, params = self._session(options.on), self._namespace
         settings = read(DECISION, options, params)
         if options.dry_run:
@@ -446,7 +486,7 @@ class Dpnb(Magics):
     @argument("-o", "--out", metavar="NAME", help="variable for the picker")
     @argument("-q", "--quiet", action="store_true", help="do not show the picker")
     @argument("--static", action="store_true", help="show no widget")
-    def dprisk(self, line: str, cell: str | None = None) -> None:
+    def dprisk(self, line: str, cell: str | None = None) -> Any:
         """Show the owner who is most at risk from an answer, and pick an epsilon.
 
         Example::
@@ -465,13 +505,14 @@ class Dpnb(Magics):
         name, line = split_binding(line)
         line, statement = split_statement(line, cell)
         options = read_options(self.dprisk, line)
-        name = _variable(name, options)
-        curator = find_curator(options.on, self.sessions, self._namespace)
+        name = self._variable(name or options.out)
+        curator = find_curator(options.on, self._opened(options.on), self._namespace)
         picker = open_picker(curator, statement, options, self._namespace)
         if name is not None:
             self.shell.user_ns[name] = picker
         if not options.quiet:
             display_picker(picker, "static" if options.static else self.display)
+        return picker
 
     def _spend(
         self, ask: Callable[..., Any], name: str | None, options: Any, cell: str | None
@@ -484,7 +525,7 @@ class Dpnb(Magics):
         if name is not None:
             self.shell.user_ns[name] = result
         if options.quiet:
-            return None
+            return result
         mode = "widget" if options.widget else "static" if options.static else self.display
         return result if cell is None else self._show(result, mode)
 
@@ -550,7 +591,7 @@ class Dpnb(Magics):
         """
         name, line = split_binding(line)
         options = read_options(self.dpdiscover, line)
-        name = _variable(name, options)
+        name = self._variable(name or options.out)
         session, names = self._session(options.on), self._namespace
         settings = read(DISCOVERY, options, names)
         column = options.column.strip("'\"")
@@ -562,7 +603,7 @@ class Dpnb(Magics):
         discovery = _waited(partial(session.discover, column, **settings))
         if name is not None:
             self.shell.user_ns[name] = discovery
-        return None if options.quiet else discovery
+        return discovery
 
     @_spelled
     @no_var_expand
@@ -610,10 +651,17 @@ def _waited(ask: Callable[..., Any]) -> Any:
         progress.clear()
 
 
-def _variable(name: str | None, options: Any) -> str | None:
-    """Return the variable for the result, from ``name <<`` or ``-o name``; None if not given."""
-    name = name or options.out
-    return None if name is None else _identifier(name)
+_TEXTS = {"ledger": "--ledger", "anchor": "--anchor", "name": "--as"}
+_AMOUNTS = {name: with_options(f"{name}=") for name in ("rho", "epsilon", "delta", "key_delta")}
+
+
+def _read_names(options: Any, names: Mapping[str, Any]) -> None:
+    """Replace ``:name`` in the options of ``%dpopen`` by the variable's value."""
+    for option, flag in (_AMOUNTS | _TEXTS).items():
+        value = read_amount(getattr(options, option), flag, names)
+        if option in _TEXTS and value is not None:
+            value = str(value)
+        setattr(options, option, value)
 
 
 def _identifier(name: str) -> str:

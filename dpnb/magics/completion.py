@@ -12,6 +12,7 @@ from dpnb.magics.lines import options_of
 from dpnb.schema.columns import Category
 from dpnb.schema.schema import Schema
 from dpnb.session import Session
+from dpnb.sql.source import opened
 
 _MAGIC = re.compile(r"\s*%%?(dpquery|dpinfer|dpdecide|dpexplain|dprisk|dpdiscover)\b")
 _EXPLAIN = re.compile(r"\s*%%?(?:\w+\s*<<)?\s*dpexplain\s+(\w*)")
@@ -52,8 +53,9 @@ def candidates(
             column_names = (column for schema in schemas.values() for column in schema.undeclared)
             return [*dict.fromkeys(column_names), *flags]
         return flags
-    if body.count("'") % 2 == 1:
-        return _values(body, schemas.values())
+    place = opened(body)
+    if place >= 0 and body[place] == "'":
+        return _values(body[:place], schemas.values())
     if re.search(r"\bfrom\s+\w*$", body, re.IGNORECASE):
         return list(schemas)
     columns = [column for schema in schemas.values() for column in (*schema, *schema.joined)]
@@ -75,15 +77,15 @@ def _explain_candidates(
     return list(dict.fromkeys(str(key) for group in answers[name].groups for key in group))
 
 
-def _values(body: str, schemas: Iterable[Schema]) -> list[str]:
-    """Return the values of the column named last before the open quote, else of all columns."""
+def _values(before: str, schemas: Iterable[Schema]) -> list[str]:
+    """Return the values of the column named last before a quote, else of all columns."""
     kinds = {
         name: kind
         for schema in schemas
         for name, kind in schema.items()
         if isinstance(kind, Category)
     }
-    outside = re.sub(r"'[^']*'", " ", body[: body.rfind("'")])
+    outside = re.sub(r"'[^']*'|--[^\n]*", " ", before)
     column_names = [word for word in re.findall(r"\w+", outside) if word in kinds]
     categories = [kinds[column_names[-1]]] if column_names else list(kinds.values())
     return list(dict.fromkeys(value for kind in categories for value in kind.values))
@@ -100,7 +102,9 @@ def completer(magics: Any) -> Callable[..., Any]:
         before = before[: len(before) - len(lines[context.cursor_line]) + context.cursor_position]
         if not _MAGIC.match(before):
             return {"completions": []}
-        quoted = before.rpartition("\n")[2].count("'") % 2 == 1
+        body = before.partition("\n")[2]
+        place = opened(body)
+        quoted = place >= 0 and body[place] == "'"
         prefix = before[before.rfind("'") + 1 :] if quoted else context.token
         offset = len(prefix) - len(context.token)
         completions = [

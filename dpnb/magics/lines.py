@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dpnb.answers.price import Price
 from dpnb.arguments import MOST
+from dpnb.codes import number
 from dpnb.curator import Curator
 from dpnb.decide.price import DecisionPrice
 from dpnb.errors import RequestError, closest, given, nearest
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from dpnb.explain.price import ExplanationPrice
 
 _BINDING = re.compile(r"\s*([^\W\d]\w*)\s*<<(.*)", re.DOTALL)
-_MARK = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;", re.DOTALL)
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _OWNERS = ("rho", "epsilon", "delta", "key_delta", "ledger", "anchor", "new_anchor", "new_version")
 """Options of %dpopen that only the owner of the data may set."""
@@ -104,33 +104,23 @@ def split_statement(line: str, cell: str | None) -> tuple[str, str]:
     return (line[: match.start()], line[match.start() :]) if match else (line, "")
 
 
-def split_statements(text: str) -> list[str]:
-    """Return the statements of a cell, separated by ``;`` outside quotes."""
-    statements, start = [], 0
-    for mark in _MARK.finditer(text):
-        if mark[0] == ";":
-            statements.append(text[start : mark.start()])
-            start = mark.end()
-    statements.append(text[start:])
-    return [statement for statement in statements if statement.strip()] or [text]
-
-
-def read_number(text: str, option: str) -> float:
+def read_number(text: str, option: str, names: Mapping[str, Any]) -> float:
     """Return the value of an option as a number."""
+    value = number(read_amount(text, option, names))
     try:
-        return float(text)
+        return float(text if value is None else value)
     except ValueError:
         raise RequestError(
             f"{option} {given(text)} is not a number", f"Write {option} 100."
         ) from None
 
 
-def read_whole(text: str, option: str) -> int:
+def read_whole(text: str, option: str, names: Mapping[str, Any]) -> int:
     """Return the value of an option as a whole number."""
-    number = read_number(text, option)
-    if not number.is_integer():
+    value = read_number(text, option, names)
+    if not value.is_integer():
         raise RequestError(f"{option} {given(text)} is not a whole number", f"Write {option} 3.")
-    return int(number)
+    return int(value)
 
 
 def listed(text: str) -> list[str]:
@@ -142,7 +132,7 @@ def read_amount(text: str | None, option: str, names: Mapping[str, Any]) -> Any:
     """Return an amount as written, or the value of the variable in ``:name``."""
     if text is None or not text.startswith(":"):
         return text
-    if text[1:] not in names:
+    if names.get(text[1:]) is None:
         raise RequestError(
             f"{option} {text} has no value", "Define it in the notebook, or write a number."
         )

@@ -43,8 +43,8 @@ def _hint(session: Session, namespace: Mapping[str, Any]) -> str:
 
 def open_picker(curator: Curator, statement: str, options: Any, params: Any) -> RiskPicker:
     """Return a picker for the risk of a statement."""
-    tau = None if options.tau is None else read_number(options.tau, "--tau")
-    guesses = None if options.guesses is None else read_number(options.guesses, "--guesses")
+    tau = None if options.tau is None else read_number(options.tau, "--tau", params)
+    guesses = None if options.guesses is None else read_number(options.guesses, "--guesses", params)
     candidates = None if options.candidates is None else listed(options.candidates)
     progress = Progress()
     try:

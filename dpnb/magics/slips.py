@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 from dpnb.errors import RequestError, closest
 
 _CALL = re.compile(
-    r"\s*(?:[\w, ]+=\s*)?get_ipython\(\)\.run_(line|cell)_magic\('([^']+)', (.*)\)\s*"
+    r"\s*(?:[^=()]+=\s*)?get_ipython\(\)\.run_(line|cell)_magic\('([^']+)', (.*)\)\s*"
 )
 """The call that IPython makes of a magic: its kind, name, line and body."""
+_ASSIGNED = re.compile(r"\s*([\w., \[\]]+?)\s*=\s*(%%(\w+))")
+"""A cell magic that is assigned, which IPython leaves as it is."""
 _EMPTY = re.compile(r".*, '(?:\\n)*'")
 """A line, and a body without text."""
 _STATEMENT = "Write SELECT ... FROM a table on the next line."
@@ -31,10 +34,25 @@ def slips(magics: Any) -> Callable[[list[str]], list[str]]:
             match = _CALL.fullmatch(line)
             if match is not None:
                 _check(magics, *match.groups())
+            assigned = _ASSIGNED.match(line)
+            if assigned and assigned[3] in magics.magics["cell"] and not _is_python(lines):
+                name = assigned[1] if assigned[1].isidentifier() else "NAME"
+                raise RequestError(
+                    f"the value of {assigned[2]} cannot be assigned",
+                    f"Write {assigned[2]} -o {name} as the first line of its cell.",
+                )
         return lines
 
     refuse_slips.dpnb = magics  # type: ignore[attr-defined]
     return refuse_slips
+
+
+def _is_python(lines: list[str]) -> bool:
+    try:
+        ast.parse("".join(lines))
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 def _check(magics: Any, kind: str, name: str, arguments: str) -> None:

@@ -204,7 +204,7 @@ def test_the_u_that_a_refusal_names_fits_in_what_is_left(having, mode, unit):
     assert "mode='rr'" not in error.value.hint
     given, option = re.search(r"Give u=({.*}) \(--u (.*?)\), with", error.value.hint).groups()
     u = eval(given)  # noqa: S307
-    assert by_alias(option, "--u") == u
+    assert by_alias(option, "--u", {}) == u
     made = replace(small, options={"mode": mode, "u": u}).decide()
     assert made.taken
 

@@ -39,12 +39,44 @@ class TestLoading:
                 *(type(c).__name__ for c in bare_shell.ip.configurables),
                 *(m.__name__ for m in bare_shell.ip.Completer.custom_matchers),
                 *("dp" for t in bare_shell.ip.input_transformers_post if hasattr(t, "dpnb")),
+                *("dp" for t in bare_shell.ip.ast_transformers if hasattr(t, "dpnb")),
             ]
 
         bare_shell.run("%load_ext dpnb")
         assert any(name.lower().startswith("dp") for name in traces())
         bare_shell.run("%unload_ext dpnb")
         assert not any(name.lower().startswith("dp") for name in traces())
+
+    def test_reloading_keeps_sessions_options_and_what_was_spent(self, opened):
+        opened.names["other"] = other = dpnb.Session(
+            dpnb.datasets.adult(), budget=dpnb.Budget(rho=1)
+        )
+        opened.run("%config Dpnb.ask_above = 0.01")
+        assert "Add --yes" in str(opened.run(f"%%dpquery --rho 0.01\n{SQL}").error)
+        assert opened.run(f"%%dpquery --rho 0.01 --yes\n{SQL}").error is None
+        opened.run("%reload_ext dpnb")
+        assert "Add --yes" in str(opened.run(f"%%dpquery --rho 0.02\n{SQL}").error)
+        assert opened.run(f"%%dpquery --rho 0.02 --yes\n{SQL}").error is None
+        assert other.budget.spent.rho == 0
+        assert float(opened.run("%dpbudget").result.spent.rho) == pytest.approx(0.02)
+        reopened = opened.run("%dpopen adult --epsilon 3 --delta 1e-6").stdout
+        assert "This is another budget: the rho 0.02 (" in reopened
+        opened.run("%reload_ext dpnb")
+        assert opened.run("%dpopen adult --rho 1").stdout.count("spent on adult before") == 1
+
+    def test_after_unloading_no_variable_is_taken_for_a_session_that_was_open(self, opened):
+        assert opened.run(f"%%dpquery --rho 0.01\n{SQL}").error is None
+        opened.names["other"] = other = dpnb.Session(
+            dpnb.datasets.adult(), budget=dpnb.Budget(rho=1)
+        )
+        opened.run("%unload_ext dpnb")
+        opened.run("%load_ext dpnb")
+        ran = opened.run(f"%%dpquery --rho 0.01\n{SQL}")
+        assert "the sessions were closed when dpnb was unloaded" in str(ran.error)
+        assert other.budget.spent.rho == 0
+        assert opened.run(f"%%dpquery --on other --rho 0.01\n{SQL}").error is None
+        assert "spent on adult before" in opened.run("%dpopen adult --rho 1").stdout
+        assert opened.run(f"%%dpquery --rho 0.01\n{SQL}").error is None
 
 
 class TestOpening:
@@ -236,6 +268,32 @@ class TestSeveralStatements:
         assert ran.result is opened.names["both"][-1]
         assert len(opened.run("%dphistory").result) == 2
 
+    @pytest.mark.parametrize(
+        "cell",
+        [
+            f"{SQL} -- before: ; SELECT COUNT(*) AS n FROM adult",
+            f"{SQL}\n--; SELECT COUNT(*) AS n FROM adult",
+            f"-- don't; SELECT 'x\n{SQL}",
+            f"/* ; {SQL}; */ {SQL}",
+            f"/* one /* ; */ two; {SQL} */ {SQL}",
+            f"{SQL}; -- done",
+            f'{SQL};\n-- it\'s "done"\n/* ; */',
+            f"; {SQL}",
+            SQL.replace("sex", "sex /* ; '*/", 1) + ' -- " ;',
+        ],
+    )
+    def test_what_stands_in_a_comment_is_not_run(self, opened, cell):
+        ran = opened.run(f"%%dpquery --rho 0.01\n{cell}")
+        assert ran.error is None, ran.error
+        assert len(ran.result.groups) == 2
+        assert len(opened.run("%dphistory").result) == 1
+
+    def test_comments_may_stand_between_them(self, opened):
+        both = f"{SQL}; -- and ;\n/* 'then */ {SQL.replace('sex', 'race')} -- ' ; {SQL}"
+        assert opened.run(f"%%dpquery --rho 0.01 -o both\n{both}").error is None
+        assert [len(one.groups) for one in opened.names["both"]] == [2, 5]
+        assert len(opened.run("%dphistory").result) == 2
+
     def test_are_priced_as_a_whole(self, opened):
         ran = opened.run(f"%%dpquery --dry-run --error 60\n{self.CELL}")
         found = [
@@ -418,6 +476,8 @@ class TestCompletion:
             ("%%dpquery --rho 1\nSELECT COUNT(*) FROM ad", "adult"),
             ("%%dpquery\nSELECT COUNT(*) FROM adult WHERE marital_status = 'Married-c", "Married-civ-spouse"),
             ("%%dpquery\nSELECT COUNT(*) FROM adult WHERE sex IN ('Male', 'Fe", "Female"),
+            ("%%dpquery\n-- don't\nSELECT COUNT(*) FROM adult WHERE sex = 'Fe", "Female"),
+            ("%%dpquery\n-- don't\nSELECT marital_s", "marital_status"),
             ("%%dpquery\nSELECT COUNT(*) FROM adult WHERE native_country = 'Trinadad", "Trinadad&Tobago"),
         ],
     )  # fmt: skip

@@ -89,3 +89,22 @@ def test_help_shows_options_and_an_example(kernel):
     text = reply["payload"][0]["data"]["text/plain"]
     assert "--dry-run" in text
     assert "Example" in text
+
+
+def test_a_function_asks_with_its_own_variables_also_after_a_reload(kernel):
+    cell = """%reload_ext dpnb
+sex = "nobody"
+def price(sex, level):
+    found = %dpquery --rho :level --dry-run SELECT COUNT(*) AS n FROM adult WHERE sex = :sex
+    return found
+def asked(sex):
+    def inner():
+        found = %dpquery --dry-run -q --rho 0.001 SELECT COUNT(*) AS n FROM adult WHERE sex = :sex
+        return found
+    return inner
+print(float(price("Male", 0.002).spent.rho), float(asked("Female")().spent.rho))"""
+    reply, published = kernel.run(cell)
+    assert reply["status"] == "ok", reply
+    assert [m["content"]["text"] for m in published if m["msg_type"] == "stream"] == [
+        "0.002 0.001\n"
+    ]

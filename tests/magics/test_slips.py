@@ -59,6 +59,7 @@ def test_a_slip_is_one_line_with_what_was_meant(cell, shell):
         "%timeit?",
         "text = '''\n%%dpqeury\n%dpopne\n'''",
         "%%capture\n1 + 1",
+        "text = '''\nkept = %%dpquery --rho 1\n'''",
         "print('get_ipython')",
         "%%dpquery?",
     ],

@@ -109,6 +109,7 @@ RESTART = """
 import gc, os, sys
 os.chdir({folder!r})
 os.environ.pop("DPNB_TOKEN", None)
+vars(get_ipython()).pop("_dpnb", None)
 sys.modules.pop("exercises", None)
 for name in ("last_type", "last_value", "last_traceback", "last_exc"):
     vars(sys).pop(name, None)
