@@ -18,6 +18,8 @@ from dpnb.formats import label
 from dpnb.privacy.loss import guarantee
 from dpnb.results import Bill, Billed, Result, card_of, to_plain
 from dpnb.schema.schema import unit_text
+from dpnb.sql.functions import Function
+from dpnb.views.view import counted_note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -213,12 +215,19 @@ class Answer(Billed, Result):
         )
 
     @property
+    def counted(self) -> str:
+        """A sentence if ids may be in more groups than they count in; '' otherwise."""
+        measures = {definition["measure"][0] for definition in self.definitions.values()}
+        formulas = any(output.function is Function.FORMULA for output in self.estimates)
+        return counted_note(self.definitions.values(), alone=measures == {"units"} and not formulas)
+
+    @property
     def look(self) -> int:
         """How many versions of these numbers were released, including this one."""
         return max(output.look for output in self.estimates)
 
     def look_note(self, found: Estimates) -> str:
-        """Return the note on looks for a question: intervals of one look do not hold at all looks.
+        """Return the note for a question: when its interval holds, and how ids are counted.
 
         Parameters
         ----------
@@ -231,9 +240,13 @@ class Answer(Billed, Result):
             Empty if there is nothing to say.
         """
         if self.looks == "any" or found.look == 1:
-            return self.past_note()
+            return self.past_note() + self._counted()
         condition = "the interval holds only if you planned this look beforehand."
-        return f" Look {found.look} of this answer: {condition}{self.past_note()}"
+        look = f" Look {found.look} of this answer: {condition}"
+        return look + self.past_note() + self._counted()
+
+    def _counted(self) -> str:
+        return f" {self.counted}" if self.counted else ""
 
     def past_note(self) -> str:
         """Return the condition of the intervals if the numbers contain noise of past answers.

@@ -27,7 +27,14 @@ from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Derived, Query
 from dpnb.sql.values import Column, bounds_of
 from dpnb.views.measures import Sum
-from dpnb.views.view import View, asked_groups, group_labels, group_numbers, transposition
+from dpnb.views.view import (
+    View,
+    asked_groups,
+    counted_note,
+    group_labels,
+    group_numbers,
+    transposition,
+)
 
 PRICED_ROWS = (100, 1_000)
 """Group sizes for which the price shows the margin of error of an AVG if none is named."""
@@ -293,4 +300,11 @@ def price(
         widths=expected,
         origin=origin,
         bought=() if epsilon is None else (epsilon,),
+        counted=counted_note(
+            (view.definition() for view in wanted.views.values()),
+            alone=all(
+                isinstance(output, Aggregate) and output.function is Function.UNITS
+                for output in wanted.query.outputs
+            ),
+        ),
     )

@@ -63,6 +63,8 @@ class Price(Billed, Shown):
     bought : tuple of str
         For each statement its epsilon, if that is less than requested: levels of a pure session lie
         on a grid.
+    counted : str
+        A sentence if ids may be in more groups than they count in; '' otherwise.
 
     Examples
     --------
@@ -80,6 +82,7 @@ class Price(Billed, Shown):
     widths: tuple[Width, ...]
     origin: Origin | None = None
     bought: tuple[str, ...] = ()
+    counted: str = ""
 
     @classmethod
     def together(cls, prices: Sequence[Price]) -> Price:
@@ -108,6 +111,7 @@ class Price(Billed, Shown):
             ),
             origin=None,
             bought=tuple(epsilon for price in prices for epsilon in price.bought),
+            counted=" ".join(dict.fromkeys(price.counted for price in prices if price.counted)),
         )
 
     def share(self) -> float:

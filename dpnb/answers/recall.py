@@ -13,14 +13,16 @@ from dpnb.answers.query import AnswerRequest
 from dpnb.answers.question import Question, Reference, sentence_of
 from dpnb.answers.reuse import OnlineRequest
 from dpnb.errors import RequestError
-from dpnb.ledger.accountant import Charge
+from dpnb.ledger.accountant import Accountant, Charge
 from dpnb.ledger.store import Store
 from dpnb.releases.accuracy import Accuracy
 from dpnb.releases.catalogue import Choice
-from dpnb.releases.plan import at_levels
+from dpnb.releases.plan import Plan, at_levels
 from dpnb.releases.runner import Runner
 from dpnb.schema.table import Table
 from dpnb.sql.canonical import read
+from dpnb.views.measures import Units
+from dpnb.views.view import View
 
 
 def charge_of(store: Store, tables: Mapping[str, Table], row: str, reference: Reference) -> Charge:
@@ -94,7 +96,29 @@ def _answer(runner: Runner, row: str, charge: Charge) -> Answer:
         query, accuracy, charge.version, store.accountant.privacy, charge.request,
         charge.levels, choice,
     )  # fmt: skip
+    plan = _as_released(plan, store.accountant)
     if charge.way is None:
         return answer(charge.sql, plan, charge, store, fresh=False)
     answer_request = AnswerRequest(row, charge.sql, query, {}, runner)
     return OnlineRequest(answer_request).recalled(plan, charge)
+
+
+def _as_released(plan: Plan, state: Accountant) -> Plan:
+    """Return the plan with the views that were released: ids may have counted more or less often."""
+
+    def released(view: View) -> View:
+        if not isinstance(view.measure, Units) or view.id in plan.levels:
+            return view
+        wanted = {**view.definition(), "measure": None}
+        for definition in map(state.definition, plan.levels):
+            kind, _, *counted = definition["measure"]
+            if kind == "units" and {**definition, "measure": None} == wanted:
+                return replace(view, measure=Units(*counted))
+        return view
+
+    parts = tuple(
+        part if part.count is None else replace(part, count=released(part.count))
+        for part in plan.parts
+    )
+    views = {view.id: view for part in parts for view in part.views()}
+    return replace(plan, parts=parts, views=views)

@@ -28,13 +28,14 @@ from dpnb.decide.progressive import ladder, regions
 from dpnb.decide.regions import rows_meant, uncertain, warnings_of
 from dpnb.errors import RequestError, given, nearest
 from dpnb.privacy import response
-from dpnb.privacy.definition import PrivacyDefinition
+from dpnb.privacy.definition import GDP, PrivacyDefinition
 from dpnb.privacy.path import LEAST_LEVEL
 from dpnb.published import published
 from dpnb.releases.plan import MOST_LEVEL
-from dpnb.schema.schema import Unit
+from dpnb.schema.schema import Unit, groups_asked
 from dpnb.sql.canonical import describe, plain, plain_value
 from dpnb.sql.query import Query
+from dpnb.views.view import counted_note, ids_counted
 
 LATTICE_SHARE = 0.001
 """Part of a grey width that is reserved for the lattice of the noise."""
@@ -239,6 +240,8 @@ def plan(query: Query, options: Options, version: int, privacy: PrivacyDefinitio
             _check_levels(lines)
         terms = list(map(Term, atoms, places, us, rows, shares, allowed))
     touched, reachable = groups_of_one(query.schema.unit, len(groups))
+    cut = 0 if touched == reachable else touched
+    warnings += _counted(lines, cut, options, privacy)
     draft = DecisionPlan(
         query=measured,
         options=options,
@@ -251,7 +254,7 @@ def plan(query: Query, options: Options, version: int, privacy: PrivacyDefinitio
         steps=steps,
         response=None,
         ceiling=touched * response.level(min(options.beta, 0.5), min(options.alpha, 0.5), privacy),
-        cut=0 if touched == reachable else touched,
+        cut=cut,
         privacy=privacy,
         version=version,
         name="",
@@ -289,11 +292,29 @@ def groups_of_one(unit: Unit | None, groups: int) -> tuple[int, int]:
     if unit is None:
         return 1, 1
     reachable = min(unit.max_rows, groups)
-    return min(unit.max_groups, reachable), reachable
+    return min(groups_asked(unit), reachable), reachable
+
+
+def _counted(
+    lines: Sequence[Line], cut: int, options: Options, privacy: PrivacyDefinition
+) -> list[str]:
+    """Return sentences if ids may be in more groups than they count in."""
+    definitions = [line.view.definition() for line in lines]
+    sentences = [] if options.mode == "rr" else [counted_note(definitions, alone=len(lines) == 1)]
+    # GDP and published methods have no randomised response
+    if cut and privacy is not GDP and options.mode not in STUDY_MODES:
+        groups = f"{cut:,} group{'' if cut == 1 else 's'}"
+        sentences.append(
+            f"Randomised response counts each person in at most {groups} and leaves out their other "
+            "rows, so counts are too low where people are in more."
+        )
+    return [sentence for sentence in sentences if sentence]
 
 
 def _finished(draft: DecisionPlan) -> DecisionPlan:
     meaning = [describe(draft.query), draft.meaning(), draft.version]
+    counted = ids_counted(line.view for line in draft.lines)
+    meaning += [counted] if counted else []
     text = json.dumps(meaning, sort_keys=True, ensure_ascii=False)
     name = hashlib.sha256(text.encode()).hexdigest()[:32]
     if draft.privacy.noise != "laplace":

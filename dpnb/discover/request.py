@@ -22,6 +22,7 @@ from dpnb.privacy.threshold import Threshold
 from dpnb.releases.kinds import AMOUNT, SHARE, Text
 from dpnb.releases.options import Option, read_values
 from dpnb.releases.runner import Runner
+from dpnb.schema.schema import groups_asked
 from dpnb.schema.table import Table
 
 _CHUNK = 2**20
@@ -135,9 +136,8 @@ class DiscoveryRequest:
                 f"delta is {amount_text(delta)}, but only {amount_text(most)} was set aside",
                 "Give a smaller delta. It hardly changes what is found.",
             )
-        groups = 1 if table.unit is None else table.unit.max_groups
         return DiscoveryPlan(
-            table, place, self.store.version(table.name), Threshold(self._rho(values), delta, groups),
+            table, place, self.store.version(table.name), Threshold(self._rho(values), delta, groups_asked(table.unit)),
             values["confidence"], is_picked(self.options),
         )  # fmt: skip
 

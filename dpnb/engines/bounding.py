@@ -94,7 +94,7 @@ def order_of_rows(
 
 
 def order_of_cells(cell: str, number: str, key: bytes) -> str:
-    """Return the SQL of a group's position within an id, which counts in its first ``max_groups``.
+    """Return the SQL of a group's position within an id, which counts in the first few of them.
 
     ``cell`` is the SQL of the group's number.
     """

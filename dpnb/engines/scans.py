@@ -141,7 +141,7 @@ class Engine(Protocol):
         """Return the texts of the undeclared column at a position that ``least`` rows or ids have.
 
         The result has their counts and the number of all different texts. An id counts for at most
-        ``max_groups`` texts, picked in its own secret order.
+        ``groups_asked`` texts, picked in its own secret order.
         """
         ...
 

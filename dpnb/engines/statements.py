@@ -22,7 +22,7 @@ from dpnb.engines.scans import Engine, Exact, Tally, engine_failure, guarded
 from dpnb.engines.sources import repeated, unlike
 from dpnb.errors import DpnbError
 from dpnb.schema.joins import Join
-from dpnb.schema.schema import Schema
+from dpnb.schema.schema import Schema, groups_asked
 from dpnb.schema.table import Table
 from dpnb.sql.query import EVERY
 from dpnb.views.measures import Axis, Scan
@@ -238,7 +238,7 @@ class StatementEngine(ABC):
     def tally(self, place: int, least: int) -> Tally:
         """Return the texts of the undeclared column at a position with ``least`` rows or ids."""
         unit, name = self._schema.unit, self._sql.texts()[place]
-        groups = 0 if unit is None else unit.max_groups
+        groups = 0 if unit is None else groups_asked(unit)
         statement = self._sql.tally(name, least, groups, self._key, text=self._text_ids)
         return Tally.read(self._ask([statement]))
 

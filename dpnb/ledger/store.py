@@ -230,7 +230,9 @@ class Store:
         limited = {
             table.name: [] if table.unit is None else self._limited(table.name) for table in tables
         }
-        definitions = {t.name: json.loads(json.dumps(t.definition(), default=str)) for t in tables}
+        definitions = {
+            t.name: _of_rows(json.loads(json.dumps(t.definition(), default=str))) for t in tables
+        }
         changed: dict[str, Version] = {}
         # a table changes with those that it looks up
         while True:
@@ -376,7 +378,7 @@ class Store:
             self.name = self.secret("public name of the ledger")[:8].hex()
             self.stamp = {label: label for label in STAMPS}[entry["stamp"]]
         elif entry["kind"] == "table":
-            definition = entry["definition"]
+            definition = _of_rows(entry["definition"])
             if entry.get("lifted"):
                 old = self.versions[definition["name"]].definition
                 self.provenance.apply_end(old, definition, entry["lifted"])
@@ -441,6 +443,21 @@ class Store:
 
     def __reduce__(self) -> Any:
         raise TypeError("a Store is as secret as the data and cannot be pickled")
+
+
+def _of_rows(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a table's definition says of its rows and of the tables that they look up.
+
+    In how many groups an id counts is left out: each view has this number in its own definition.
+    """
+    lasting = dict(definition)
+    if definition["unit"] is not None:
+        entries = definition["unit"].items()
+        lasting["unit"] = {name: entry for name, entry in entries if name != "max_groups"}
+    if "joins" in definition:
+        joins = definition["joins"].items()
+        lasting["joins"] = {name: _of_rows(other) for name, other in joins}
+    return lasting
 
 
 def _protected(definition: Mapping[str, Any]) -> str | None:

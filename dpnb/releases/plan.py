@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 from dpnb.errors import RequestError
 from dpnb.ledger.mechanism import LevelTarget, level_of_epsilon
@@ -24,10 +24,11 @@ from dpnb.privacy.path import LEAST_LEVEL, grid, snap
 from dpnb.releases.accuracy import Accuracy
 from dpnb.schema.columns import cell_count
 from dpnb.sql.canonical import describe
+from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Query
 from dpnb.views.alignment import Alignment, level_for_mean
 from dpnb.views.measures import Scan
-from dpnb.views.view import View, scan_of, views_of
+from dpnb.views.view import View, ids_counted, scan_of, views_of
 
 MOST_LEVEL = Fraction(10**12)
 """Largest level of a vector; from about 10**9 on, the lattice's own noise matters
@@ -128,7 +129,10 @@ def request_name(query: Query, accuracy: Accuracy, version: int, *, own: bool = 
     if accuracy.error is not None:
         # aliases are not part of the meaning, so errors go in the order of the aggregates
         plain_accuracy["error"] = [accuracy.error[aggregate.alias] for aggregate in query.measured]
-    meaning = [describe(query), plain_accuracy, version, *(["own views"] if own else [])]
+    meaning: list[Any] = [describe(query), plain_accuracy, version, *(["own views"] if own else [])]
+    counts = (one for one in query.measured if one.function is Function.UNITS)
+    counted = ids_counted(view for one in counts for view in views_of(one, query, version).values())
+    meaning += [counted] if counted else []
     text = json.dumps(meaning, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

@@ -31,6 +31,7 @@ from dpnb.risk.request import Drawn, SelectionRequest
 from dpnb.risk.selection import Mechanism
 from dpnb.schema.table import Table
 from dpnb.sql.canonical import describe
+from dpnb.views.view import ids_counted
 
 T = TypeVar("T")
 
@@ -107,13 +108,19 @@ class RiskContext:
     @property
     def target(self) -> dict[str, Any]:
         """Statement and split of its level, as plain data."""
+        counted = ids_counted(self.plan.views.values())
+        return {**self._meaning, **({"ids": counted} if counted else {})}
+
+    @property
+    def _meaning(self) -> dict[str, Any]:
         return {**describe(self.plan.query), "split": str(self.plan.accuracy.split)}
 
     @property
     def statement(self) -> str:
         """Name shared by statements with the same meaning on one version of the table."""
         version = self.store.version(self.plan.query.table)
-        text = json.dumps([self.target, version], sort_keys=True, ensure_ascii=False)
+        # whoever has seen how ids contribute, however often they count, has seen something of it
+        text = json.dumps([self._meaning, version], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def note_look(self) -> None:

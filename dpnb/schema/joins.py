@@ -196,7 +196,8 @@ def pair(one: Table, other: Table) -> Table | None:
     kinds = {f"{t.name}[].{name}": kind for t in tables for name, kind in t.schema.items()}
     complete = [f"{t.name}[].{name}" for t in tables for name in t.schema.complete]
     aliases = [[f"{t.name}[].{n}" for n in names] for t in tables for names in t.schema.aliases]
-    unit = Unit(one.unit.column, rows, min(one.unit.max_groups, other.unit.max_groups))
+    declared = [t.unit.max_groups for t in (one, other) if t.unit and t.unit.max_groups]
+    unit = Unit(one.unit.column, rows, min(declared, default=None))
     schema = Schema(kinds, aliases, complete)
     pair_table = Table(tables[0].name, None, schema, unit, public=one.public and other.public)
     pair_table.name = pair_name(one, other)

@@ -27,8 +27,11 @@ class Unit:
     max_rows : int
         Rows kept for one id, from 1 to 1,048,576. They are picked once, before any WHERE, in an
         order of the id's rows that the ledger keeps secret. A larger number needs more noise.
-    max_groups : int
-        Groups in which one id is counted by COUNT(DISTINCT id), and in randomised response.
+    max_groups : int, optional
+        Most groups in which one id is counted by COUNT(DISTINCT id). By default it is counted in
+        each group where it has a row, as in SQL. A smaller number needs less noise, but the counts
+        are too low where ids are in more groups. Discovery and randomised response count an id in
+        this many groups, too, and by default in one.
 
     Raises
     ------
@@ -38,18 +41,20 @@ class Unit:
     Examples
     --------
     >>> Unit("customer_id", max_rows=20)
-    Unit(column='customer_id', max_rows=20, max_groups=1)
+    Unit(column='customer_id', max_rows=20, max_groups=None)
     """
 
     column: str
     max_rows: int
-    max_groups: int = 1
+    max_groups: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
             raise SchemaError("the unit needs a column", "Write Unit('person_id', max_rows=3).")
         for name in ("max_rows", "max_groups"):
             maximum = scalar(getattr(self, name))
+            if maximum is None and name == "max_groups":
+                continue
             integral = isinstance(maximum, int) and not isinstance(maximum, bool)
             if not integral or not 1 <= maximum <= MOST_OF_ONE:
                 raise SchemaError(
@@ -64,11 +69,10 @@ class Unit:
         Returns
         -------
         dict of str to value
-            ``column``, ``max_rows``, and ``max_groups``.
+            ``column``, ``max_rows``, and ``max_groups`` if it was given.
         """
-        return {
-            "column": self.column, "max_rows": self.max_rows, "max_groups": self.max_groups
-        }  # fmt: skip
+        groups = {} if self.max_groups is None else {"max_groups": self.max_groups}
+        return {"column": self.column, "max_rows": self.max_rows, **groups}
 
     @property
     def text(self) -> str:
@@ -82,7 +86,7 @@ class Unit:
         Parameters
         ----------
         data : mapping of str to value
-            ``column``, ``max_rows``, and ``max_groups`` if it is not 1.
+            ``column``, ``max_rows``, and ``max_groups`` if it was given.
 
         Returns
         -------
@@ -101,6 +105,25 @@ class Unit:
                 "Write column = 'person_id' and max_rows = 3.",
             )
         return cls(**data)
+
+
+def groups_counted(unit: Unit, groups: int) -> int:
+    """Return in how many of some groups COUNT(DISTINCT id) counts one id at most.
+
+    Examples
+    --------
+    >>> groups_counted(Unit("id", 20), 31), groups_counted(Unit("id", 20, 3), 31)
+    (20, 3)
+    """
+    return min(unit.max_rows, unit.max_groups or groups, groups)
+
+
+def groups_asked(unit: Unit | None) -> int:
+    """Return in how many groups discovery and randomised response count one unit at most.
+
+    One by default: each group in which an id counts costs its full level.
+    """
+    return 1 if unit is None else unit.max_groups or 1
 
 
 def unit_text(unit: Sequence[Any] | None) -> str:

@@ -140,7 +140,8 @@ def _schemas() -> dict[str, Any]:
         "note": TEXT, "table": TEXT, "version": WHOLE, "ledger": TEXT,
         "request": TEXT, "index": WHOLE,
     }  # fmt: skip
-    unit = _object({"column": TEXT, "max_rows": WHOLE, "max_groups": WHOLE})
+    unit = _object({"column": TEXT, "max_rows": WHOLE})
+    unit["properties"]["max_groups"] = WHOLE
     table = _object(
         {
             "name": TEXT,

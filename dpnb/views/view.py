@@ -6,16 +6,17 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, assert_never
 
+from dpnb.codes import Interval
 from dpnb.privacy.calibrate import NoiseDistribution, distribution
 from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.schema.columns import cell_count
-from dpnb.schema.schema import Schema, Unit
+from dpnb.schema.schema import Schema, Unit, groups_counted
 from dpnb.sql.canonical import can_hold, plain, simplify
 from dpnb.sql.functions import Function
 from dpnb.sql.query import EVERY, Aggregate, And, Predicate, Query
@@ -161,7 +162,7 @@ def views_of(aggregate: Aggregate, query: Query, version: int) -> dict[str, View
                 raise TypeError("different values are those of a column")
             return {"count": view(Distinct(value))}
         case Function.UNITS:
-            return {"count": view(_units(keys, schema))}
+            return {"count": view(_units(keys, where, schema))}
         case Function.SUM:
             return {"sum": view(sum_of(aggregate.argument, schema, centred=False))}
         case Function.AVG:
@@ -171,13 +172,47 @@ def views_of(aggregate: Aggregate, query: Query, version: int) -> dict[str, View
             assert_never(aggregate.function)
 
 
-def _units(keys: Sequence[str], schema: Schema) -> Units:
-    """Return the measure that counts the different ids in each group of some columns."""
+def _units(keys: Sequence[str], where: Predicate, schema: Schema) -> Units:
+    """Return the measure that counts the different ids in each group that ``where`` can match."""
     if schema.unit is None:
         raise TypeError("only a table with a privacy unit has ids")
-    cells = math.prod(cell_count(schema[key]) for key in keys)
-    most, groups = schema.unit.max_rows, schema.unit.max_groups
-    return Units(min(most, groups, cells), groups < min(most, cells))
+    groups = max(1, len(_matched(keys, where, schema)))
+    counted = groups_counted(schema.unit, groups)
+    return Units(counted, counted < min(schema.unit.max_rows, groups))
+
+
+def ids_counted(views: Iterable[View]) -> list[Any]:
+    """Return how often an id counts in those of some views that count ids, as plain data.
+
+    It is part of a request's meaning: the owner may count ids in more groups later, or in fewer.
+    """
+    measures = (view.measure for view in views)
+    return [measure.definition() for measure in measures if isinstance(measure, Units)]
+
+
+def counted_note(definitions: Iterable[Mapping[str, Any]], *, alone: bool) -> str:
+    """Return a sentence if an id may be in more groups than it counts in; else ''.
+
+    Parameters
+    ----------
+    definitions : iterable of mapping
+        The public definitions of a statement's views.
+    alone : bool
+        Whether all results of the statement are counts of ids.
+    """
+    for definition in definitions:
+        kind, _, *more = definition["measure"]
+        if kind != "units" or not more[1]:
+            continue
+        most = f"{more[0]:,} group{'' if more[0] == 1 else 's'}"
+        # an id's groups are picked whatever the conditions: see Scan
+        early = "" if definition["where"] == plain(EVERY) else ", picked before any condition"
+        who = "Each" if alone else f"In COUNT(DISTINCT {definition['unit'][0]}), each"
+        return (
+            f"{who} person counts in at most {most}{early}; the numbers are too low where people "
+            "are in more."
+        )
+    return ""
 
 
 def scan_of(where: Predicate, views: Mapping[str, View]) -> Scan:
@@ -206,12 +241,26 @@ def group_labels(query: Query) -> tuple[tuple[str | int, ...], ...]:
 
 def asked_groups(query: Query) -> list[int]:
     """Return the indices of the declared groups that WHERE can match, from public facts."""
-    columns = [key.column for key in query.keys]
-    if query.where.columns.isdisjoint(columns):
-        return list(range(math.prod(cell_count(query.schema[column]) for column in columns)))
-    ends = ([(c.low, c.high) for c in query.schema[column].cells()] for column in columns)
-    groups = (dict(zip(columns, cell, strict=True)) for cell in itertools.product(*ends))
-    return [row for row, cell in enumerate(groups) if can_hold(query.where, cell)]
+    return list(_matched([key.column for key in query.keys], query.where, query.schema))
+
+
+def _matched(columns: Sequence[str], where: Predicate, schema: Schema) -> Sequence[int]:
+    """Return the indices of the declared groups of some columns that a condition can match."""
+    sizes = [cell_count(schema[column]) for column in columns]
+    if where.columns.isdisjoint(columns):
+        return range(math.prod(sizes))
+    stride = math.prod(sizes)
+    # a cell of one key that no row can have leaves out many groups at once
+    steps: list[list[tuple[int, Interval]]] = []
+    for column, size in zip(columns, sizes, strict=True):
+        stride //= size
+        ends = ((i * stride, (c.low, c.high)) for i, c in enumerate(schema[column].cells()))
+        steps.append([(step, cell) for step, cell in ends if can_hold(where, {column: cell})])
+    return [
+        sum(step for step, _ in group)
+        for group in itertools.product(*steps)
+        if can_hold(where, {column: cell for column, (_, cell) in zip(columns, group, strict=True)})
+    ]
 
 
 def transposition(query: Query) -> list[int]:

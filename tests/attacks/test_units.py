@@ -21,6 +21,7 @@ import pytest
 
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table, Unit
+from dpnb.answers.recall import recalled
 from dpnb.answers.verbs import statement
 from dpnb.curator import Curator
 from dpnb.display.cards.risk import choice_sentences
@@ -28,6 +29,7 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import LedgerError, SqlError
 from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.releases.call import Call
+from dpnb.schema.schema import groups_counted
 from dpnb.views.definitions import read_view
 from dpnb.views.histogram import histogram
 from dpnb.views.view import scan_of
@@ -44,7 +46,7 @@ SCHEMA = Schema(
     }
 )
 KEY = b"one key for both neighbours"
-UNITS = [Unit("id", 1), Unit("id", 4), Unit("id", 4, 2), Unit("id", 12, 3), Unit("id", 50, 100)]
+UNITS = [Unit("id", 1), Unit("id", 4), Unit("id", 4, 2), Unit("id", 12, 3), Unit("id", 50)]
 
 
 def rows_of(rng, count, who, kind):
@@ -103,6 +105,8 @@ STATEMENTS = [
     "SELECT g, COUNT(DISTINCT id) AS n FROM t GROUP BY g",
     "SELECT g, COUNT(DISTINCT id) AS n, COUNT(*) AS c FROM t WHERE r > 0 GROUP BY g",
     "SELECT k, h, COUNT(DISTINCT ID) FILTER (WHERE x > 0) AS n FROM t GROUP BY k, h",
+    "SELECT k, COUNT(DISTINCT id) AS n FROM t WHERE k IN (1, 4) AND x < 8 GROUP BY k",
+    "SELECT k, g, COUNT(DISTINCT id) FILTER (WHERE g = 'a' OR k = 3) AS n FROM t GROUP BY k, g",
     "SELECT SUM(x) / COUNT(DISTINCT t.id) AS each_spends FROM t WHERE g = 'a'",
     "SELECT g, VARIANCE(x) AS v, MEDIAN(k) AS m FROM t GROUP BY g",
     "SELECT QUANTILE(x, 0.9) AS q, STDDEV(r) AS s FROM t WHERE h = 'y'",
@@ -244,7 +248,7 @@ class TestSharing:
         kind = (UNITS.index(unit) + (privacy == PURE)) % 4
         used = []
         for seed in range(8) if LONG else (kind,):
-            rng = np.random.default_rng([seed, unit.max_rows, unit.max_groups])
+            rng = np.random.default_rng([seed, unit.max_rows, unit.max_groups or 1])
             frame = crowd(seed, people=3)
             cap = dpnb.Budget(rho=1_000) if privacy == ZCDP else dpnb.Budget(epsilon=1_000)
             curator = opened(unit, cap, frame)
@@ -282,7 +286,9 @@ class TestSharing:
             # statements on rows do share, whatever the unit
             if "DISTINCT" not in sql:
                 assert charged <= Fraction(1, 10) * (1 + Fraction(1, 10**6)), sql
-            elif not (unit.max_rows == 1 or ("k," in sql and unit.max_groups >= unit.max_rows)):
+            elif unit.max_rows != groups_counted(
+                unit, 54 if "k," in sql else 3 if "g," in sql else 1
+            ):
                 assert charged >= Fraction(len(parts) - 1, 10), sql
         (lost,) = self.losses(curator, unit, frame, ZCDP)
         for sql in KINDS:
@@ -367,7 +373,7 @@ def script(curator, privacy):
         yield outcome(lambda q=sql: plain(session.query(q, error=90, rows=500)))
         yield outcome(lambda q=sql: plain(session.infer(q)))
     # one view, several views, numbers of ids, quantiles
-    for sql in (STATEMENTS[3], STATEMENTS[1], STATEMENTS[11], STATEMENTS[15]):
+    for sql in (STATEMENTS[3], STATEMENTS[1], STATEMENTS[11], STATEMENTS[17]):
         profile = outcome(lambda q=sql: curator.risk(q))
         if isinstance(profile, tuple):
             yield profile
@@ -542,15 +548,82 @@ class TestReopening:
         curator = opened(Unit("id", 4), ledger=tmp_path / "l")
         curator.session().query("SELECT COUNT(*) FROM t", rho=1)
         curator.close()
-        for unit in (Unit("id", 5), Unit("id", 4, 2)):
-            with pytest.raises(LedgerError, match="another schema"):
-                opened(unit, ledger=tmp_path / "l")
+        with pytest.raises(LedgerError, match="another schema"):
+            opened(Unit("id", 5), ledger=tmp_path / "l")
         for unit in (Unit("x", 4), None):
             with pytest.raises(LedgerError, match="another privacy unit"):
                 opened(unit, ledger=tmp_path / "l")
         again = opened(Unit("id", 4), ledger=tmp_path / "l")
         assert again.session().query("SELECT COUNT(*) FROM t", rho=1).stored
         again.close()
+
+    PEOPLE = "SELECT g, COUNT(DISTINCT id) AS n FROM t GROUP BY g"
+    BUSY = "SELECT g FROM t GROUP BY g HAVING COUNT(DISTINCT id) > 4"
+
+    @pytest.mark.parametrize("privacy", [ZCDP, PURE])
+    def test_the_groups_of_an_id_are_no_part_of_a_version(self, privacy, tmp_path, monkeypatch):
+        """Each number of groups has answers of its own: stored under it, charged under another."""
+        level = "rho" if privacy == ZCDP else "epsilon"
+        budget = dpnb.Budget(**{level: 1_000})
+        true = "SELECT COUNT(DISTINCT u) FROM rows WHERE c0 IS NOT NULL GROUP BY c0 ORDER BY c0"
+        questions = []
+
+        def ask(unit):
+            curator = opened(unit, budget, ledger=tmp_path / "l", noise=NoNoise())
+            session, connection = curator.session(), curator._runner.engines["t"]._connection
+            asked = [
+                session.query(self.PEOPLE, **{level: 1}),
+                session.decide(self.BUSY, u=2, steps=1),
+                session.decide(self.BUSY, mode="rr"),
+            ]
+            first = asked[0]
+            if unit.max_groups is None:
+                counts = [count for (count,) in connection.execute(true).fetchall()]
+                assert first.to_frame()["n"].tolist() == counts
+            # answers and decisions are of their own counts, and say so
+            (view,) = first.definitions.values()
+            assert view["measure"][2:] == [groups_counted(unit, 3), groups_counted(unit, 3) < 3]
+            for one in asked[:2]:
+                assert ("numbers are too low" in str(one)) == (unit.max_groups is not None)
+            questions.append(first.compare("a", "b", "n"))
+            for question in questions:
+                # also those about answers under another number of groups
+                again = recalled(curator._runner, "analyst", question.reference)
+                assert (again.low, again.high, again.note) == (
+                    question.low, question.high, question.note,
+                )  # fmt: skip
+            state = curator._runner.store.accountant
+            found = asked, curator.budget.spent, curator._runner.store.versions["t"]
+            curator.close()
+            return *found, set(state.definitions)
+
+        with monkeypatch.context() as before:
+            # ledgers opened earlier have the number in the table's version, and not in requests
+            before.setattr("dpnb.ledger.store._of_rows", dict)
+            for module in ("releases.plan", "decide.plan"):
+                before.setattr(f"dpnb.{module}.ids_counted", lambda views: [])
+            _, paid, version, views = ask(Unit("id", 4, 1))
+        assert version.definition["unit"]["max_groups"] == 1
+        known = []
+        for unit in [Unit("id", 4), Unit("id", 4, 2), Unit("id", 4, 1)] * 2:
+            asked, spent, again, after = ask(unit)
+            assert (again.number, again.fingerprint) == (version.number, version.fingerprint)
+            if unit in known:
+                assert all(one.stored for one in asked)
+                assert spent == paid
+                assert after == views
+            elif unit.max_groups == 1:
+                # the counts and the responses of before
+                assert not any(asked[i].spent.level(privacy) for i in (0, 2))
+                assert asked[2].stored
+            else:
+                # counts of their own; in a pure session, also for the decision
+                assert len(after - views) == (1 if privacy == ZCDP else 2)
+                assert all(one.spent.level(privacy) for one in asked[:2])
+            # randomised response counts an id in one group by default
+            assert asked[2].stored == (unit.max_groups != 2 or unit in known)
+            known.append(unit)
+            views, paid = after, spent
 
     def test_other_ids_are_other_data(self, tmp_path):
         opened(Unit("id", 4), ledger=tmp_path / "l").close()

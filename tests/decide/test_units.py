@@ -120,7 +120,7 @@ class TestSensitivity:
                 assert norm <= line.view.lattice_sensitivity(privacy)
 
     def test_one_id_turns_no_more_responses_than_are_paid(self, unit, name, exact):
-        turned, touched = 0, min(unit.max_rows, unit.max_groups, 6)
+        turned, touched = 0, min(unit.max_rows, unit.max_groups or 1, 6)
         for n in (4, 9):
             made = planned(STATEMENTS[name].format(n=n), unit, PURE)
             assert made.response == touched * response.level(0.05, 0.1, PURE)

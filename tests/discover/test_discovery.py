@@ -219,6 +219,14 @@ class TestWhatIsFound:
         assert "Each customer_id counts for at most 3 values" in said
         assert "texts of more than 100 letters, are neither found nor included" in said
 
+    def test_values_are_searched_with_one_for_each_person(self, frame):
+        """Also where people count in all their groups: 20 values each would hide all but the commonest."""
+        with dpnb.Session(table(frame, Unit("customer_id", max_rows=20)), budget=BUDGET) as session:
+            detection = session.price_discovery("country", rho="0.05").detection
+            assert session.discover("country", rho="0.05").detection == detection
+        assert detection.groups == 1
+        assert "counts for at most one value" in detection_sentence(detection)
+
     def test_a_rehearsal_has_what_is_left_of_delta(self, frame):
         with dpnb.Session(table(frame), budget=BUDGET) as session:
             session.discover("country", rho="0.01", delta="1e-7")

@@ -174,15 +174,15 @@ SALES = {
 }
 PEOPLE = {
     "orders": Declared(
-        Schema({"n": Integer(0, 9), "sum": Real(0, 50, bins=[0, 10, 50])}), Unit("person", 4, 12)
+        Schema({"n": Integer(0, 9), "sum": Real(0, 50, bins=[0, 10, 50])}), Unit("person", 4)
     ),
     "people": Declared(
         Schema({"age": Integer(0, 99, bins=[0, 30, 60, 99]), "sex": Category(["f", "m"])}),
-        Unit("person", 1, 12),
+        Unit("person", 1),
     ),
     "visits": Declared(
         Schema({"day": Integer(1, 7), "place": Category(["in", "out"])}, complete=["place"]),
-        Unit("person", 3, 12),
+        Unit("person", 3),
     ),
 }
 

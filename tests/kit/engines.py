@@ -283,6 +283,7 @@ class Units:
         "SELECT COUNT(DISTINCT person) AS p FROM t",
         "SELECT g, COUNT(DISTINCT person) AS p, COUNT(*) AS m FROM t WHERE n > 5 GROUP BY g",
         "SELECT d, COUNT(DISTINCT person) AS p FROM t GROUP BY d",
+        "SELECT d, COUNT(DISTINCT person) AS p FROM t WHERE d < '2024-01-04' GROUP BY d",
     )
 
     def rows(self, ids):

@@ -32,12 +32,15 @@ class TestDeclaration:
 
     def test_a_unit_is_part_of_what_is_public(self):
         table = Table("t", FRAME, SCHEMA, unit=Unit("id", max_rows=3))
-        assert table.unit == table.schema.unit == Unit("id", 3, 1)
+        assert table.unit == table.schema.unit == Unit("id", 3, None)
         assert table.columns == ("n", "id")
         assert "unit=id" in repr(table)
-        unit = {"column": "id", "max_rows": 3, "max_groups": 1}
+        unit = {"column": "id", "max_rows": 3}
         assert table.definition()["unit"] == unit
         assert Unit.from_dict(unit) == table.unit
+        bounded = Unit("id", 3, 1)
+        assert bounded.to_dict() == {**unit, "max_groups": 1}
+        assert Unit.from_dict(bounded.to_dict()) == bounded != table.unit
         assert SCHEMA.unit is None
 
     @pytest.mark.parametrize(
@@ -153,6 +156,10 @@ class TestFile:
         again = tmp_path / "again.toml"
         again.write_text(table.schema.to_toml())
         assert Schema.load(again) == table.schema
+        plain = Table.load(self.write(tmp_path, text + "max_rows=4\n"))
+        assert plain.unit == Unit("id", 4)
+        again.write_text(plain.schema.to_toml())
+        assert Schema.load(again) == plain.schema
         for wrong in ("", "max_rows=4\nother=1\n"):
             with pytest.raises(SchemaError, match="max_rows"):
                 Table.load(self.write(tmp_path, text + wrong))

@@ -53,7 +53,7 @@ def table_cells(answer: Answer) -> tuple[list[str], list[list[str]]]:
 def sentences(answer: Answer) -> list[str]:
     """Return the sentences about an answer, the same in every rendering."""
     texts = [
-        interval_sentence(answer), cost_sentence(answer), origin_sentence(answer),
+        interval_sentence(answer), answer.counted, cost_sentence(answer), origin_sentence(answer),
         words.ledger_note(answer.bill),
     ]  # fmt: skip
     more = words.rest_sentence(len(answer.rows) - MAX_ROWS)

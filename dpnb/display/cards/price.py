@@ -26,7 +26,7 @@ def price_info_table(price: Price) -> InfoTable:
         for alias, size, width in price.widths
     )
     caption, note = price_words(price.bill, affordable=price.affordable)
-    notes = [note]
+    notes = [note, *filter(None, [price.counted])]
     if price.bought:
         notes.append(words.bought_sentence(price.bought))
     if price.origin is not None:
