@@ -125,6 +125,10 @@ class EngineError(DpnbError):
     """The data could not be read. Nothing was charged; the text is the same for every cause."""
 
 
+class ChangedDataError(EngineError):
+    """The data are no longer those that were opened. Nothing was charged."""
+
+
 class InterruptedRequestError(DpnbError):
     """The request was interrupted; the text says whether anything was charged."""
 

@@ -63,7 +63,7 @@ from dpnb.engines.sources import (
 )
 from dpnb.engines.statements import StatementEngine, Work
 from dpnb.engines.stored import stored
-from dpnb.errors import EngineError
+from dpnb.errors import ChangedDataError, EngineError
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real, code_bytes
 from dpnb.schema.joins import Join
 from dpnb.schema.schema import Schema
@@ -185,7 +185,7 @@ class _File:
         except OSError:
             unchanged = False
         if not unchanged:
-            raise EngineError(
+            raise ChangedDataError(
                 "the table's file has changed since it was opened",
                 "Nothing was charged. Open it again, with new_version=True.",
             )

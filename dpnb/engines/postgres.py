@@ -19,7 +19,7 @@ from dpnb.engines.rules import rule_of
 from dpnb.engines.scans import Engine, engine_failure
 from dpnb.engines.sources import find_column, misfit, text, undiscovered
 from dpnb.engines.statements import StatementEngine, Work
-from dpnb.errors import EngineError, SchemaError
+from dpnb.errors import ChangedDataError, SchemaError
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real
 from dpnb.schema.joins import Join
 from dpnb.schema.table import Table
@@ -204,7 +204,7 @@ class PostgresEngine(StatementEngine):
 
     def _refuse_changed(self) -> NoReturn:
         self._changed = True
-        raise EngineError(
+        raise ChangedDataError(
             "the table's rows have changed since it was opened",
             "Nothing was charged. Open it again, with new_version=True.",
         )

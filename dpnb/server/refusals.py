@@ -7,6 +7,7 @@ from typing import Any
 
 from dpnb.errors import (
     BudgetError,
+    ChangedDataError,
     DpnbError,
     EngineError,
     InterruptedRequestError,
@@ -22,6 +23,7 @@ _STATUS: dict[type[DpnbError], int] = {
     RequestError: 400,
     SchemaError: 400,
     BudgetError: 403,
+    ChangedDataError: 503,
     EngineError: 500,
     LedgerError: 503,
     InterruptedRequestError: 503,
@@ -74,9 +76,15 @@ def retry_of(error: DpnbError) -> int | None:
 def to_dict(error: DpnbError) -> dict[str, Any]:
     """Return an error as plain data.
 
-    The text of a ledger's error (paths, hosts) is for the owner of the data only; analysts get a
-    fixed text.
+    The text of a ledger's error (paths, hosts), and what to do about changed data, is for the owner
+    of the data only; analysts get a fixed text.
     """
+    if isinstance(error, ChangedDataError):
+        error = ChangedDataError(
+            "the data behind this service have changed, so it cannot answer new questions",
+            "Tell the owner of the data. Nothing was charged. Questions that were answered before are "
+            "still answered, free.",
+        )
     if isinstance(error, LedgerError):
         error = LedgerError(
             "the service's ledger cannot be used",
