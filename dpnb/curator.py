@@ -18,7 +18,7 @@ from dpnb.releases.call import Call
 from dpnb.releases.runner import Runner
 from dpnb.schema.table import Table
 from dpnb.session import Session
-from dpnb.verbs import opened
+from dpnb.verbs import administered, opened
 
 if TYPE_CHECKING:
     from dpnb.answers.inference import Inference
@@ -106,6 +106,38 @@ class Curator(Ownership):
             new_version=new_version, lift=lift, analysts=analysts, policy=policy, views=views, noise=noise,
             rehearsal=rehearsal,
         )  # fmt: skip
+
+    @classmethod
+    def administer(cls, ledger: str | Path, *, anchor: str | Path | None = None) -> Curator:
+        """Open a ledger without its data: to look at it, and to change analysts and limits.
+
+        For when the data are gone or have changed, or on a machine that does not have them. Stored
+        answers can be read; requests that need rows are refused. A service that uses the ledger may
+        go on meanwhile.
+
+        Parameters
+        ----------
+        ledger : str or Path
+            A ledger that was opened with its tables before.
+        anchor : str or Path, optional
+            Its anchor, if it has one.
+
+        Returns
+        -------
+        Curator
+            Of all tables of the ledger, in their newest versions.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such ledger, or it is damaged.
+
+        Examples
+        --------
+        >>> owner = dpnb.Curator.administer("people.ledger")
+        >>> owner.disable("bob")
+        """
+        return cls._of(administered(ledger, anchor))
 
     @classmethod
     def _of(cls, runner: Runner) -> Curator:

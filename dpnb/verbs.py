@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from dpnb.answers.assembly import status
-from dpnb.errors import RequestError, SchemaError, given
+from dpnb.errors import LedgerError, RequestError, SchemaError, given
 from dpnb.ledger.policy import Policy, policy_of
+from dpnb.ledger.store import Store
 from dpnb.owner.administration import Administration, read_views
 from dpnb.owner.protection import protect
 from dpnb.privacy.budget import Budget
@@ -143,6 +144,37 @@ def opened(
         runner.close()
         raise
     return runner
+
+
+def administered(ledger: str | Path, anchor: str | Path | None) -> Runner:
+    """Open a ledger without its data; see ``Curator.administer``.
+
+    Raises
+    ------
+    LedgerError
+        If there is no ledger, or it is damaged.
+    """
+    if "://" not in str(ledger) and not Path(ledger).is_file():
+        raise LedgerError(
+            "there is no such ledger", "Name the ledger that analysts use.", str(ledger)
+        )
+    store = Store(ledger, anchor)
+    store.ledger.close()
+    if store.new:
+        raise LedgerError(
+            "the ledger has no entries", "Name the ledger that analysts use.", store.ledger.place
+        )
+    pairs = [set(name.split("*")) for name in store.versions if "*" in name]
+    tables = []
+    for name, version in store.versions.items():
+        if "*" not in name:
+            partners = set().union(*(pair for pair in pairs if name in pair))
+            joined = partners | {*version.definition.get("joins", ())}
+            tables.append(Table.recorded(version.definition, joined))
+    return Runner(
+        _named(tables), budget=None, ledger=ledger, anchor=anchor, new_anchor=False, new_version=False,
+        lift=(), policy=None, declared=False, noise=None, rehearsal=False, protect=protect,
+    )  # fmt: skip
 
 
 def _named(tables: Table | Sequence[Table]) -> dict[str, Table]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpnb.engines.scans import Engine
 from dpnb.errors import SchemaError
-from dpnb.schema.table import Table, is_postgres, is_spark
+from dpnb.schema.table import NoData, Table, is_postgres, is_spark
 
 
 def engine_of(table: Table) -> Engine:
@@ -23,6 +23,10 @@ def engine_of(table: Table) -> Engine:
                 "a table in PostgreSQL needs psycopg", "Run pip install 'dpnb[postgres]'."
             ) from None
         return PostgresEngine(table)
+    if isinstance(table.source, NoData):
+        from dpnb.engines.absent import AbsentEngine
+
+        return AbsentEngine(table.source)
     if is_spark(table.source):
         from dpnb.engines.spark import SparkEngine
 

@@ -22,7 +22,7 @@ from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.path import find
 from dpnb.private import STAMPS, Stamp
-from dpnb.schema.table import Table
+from dpnb.schema.table import NoData, Table
 
 _LEDGERS: dict[Stamp, str] = {
     "": "a private ledger",
@@ -205,6 +205,8 @@ class Store:
                 raise LedgerError(
                     f"{what} cannot enter {_LEDGERS[self.stamp]}", "Use a new ledger."
                 )
+            if any(isinstance(table.source, NoData) for table in tables):
+                tables = ()
             # without a kept ledger there is nothing to compare the rows with
             digests = {t.name: fingerprint(t.name, secret) if self.kept else "" for t in tables}
             for version in self._found(tables, digests, readings, reordered=new_version):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,16 @@ def is_spark(source: object) -> bool:
     """Return whether a table's source is a Spark data frame."""
     module = type(source).__module__
     return module.startswith("pyspark.sql.") and type(source).__name__ == "DataFrame"
+
+
+@dataclass(frozen=True, slots=True)
+class NoData:
+    """The source of a table of which only the ledger's record is there; see ``Curator.administer``.
+
+    ``joined`` has the tables whose rows are looked up from it.
+    """
+
+    joined: frozenset[str]
 
 
 def check_name(name: object) -> None:
@@ -287,6 +298,30 @@ class Table:
             )
         except SchemaError as error:
             raise SchemaError(error.what, error.hint, str(path)) from None
+
+    @classmethod
+    def recorded(cls, definition: Mapping[str, Any], joined: Collection[str]) -> Table:
+        """Return a table without data, from its definition in a ledger.
+
+        Parameters
+        ----------
+        definition : mapping of str to value
+            As :meth:`definition` returned it, as JSON.
+        joined : collection of str
+            Names of tables that are looked up from it.
+
+        Returns
+        -------
+        Table
+            All requests that need its rows are refused.
+        """
+        return cls(
+            str(definition["name"]),
+            NoData(frozenset(joined)),
+            Schema.of(definition),
+            public=bool(definition["public"]),
+            key=definition.get("key"),
+        )
 
     @property
     def unit(self) -> Unit | None:
