@@ -69,6 +69,9 @@ class Storage(Protocol):
     def rollback(self) -> None:
         """Undo the inserts and release the right to write; never fails."""
 
+    def check(self) -> None:
+        """Refuse a storage that is gone, is another one by now, or has no room left."""
+
     def close(self) -> None:
         """Release all resources."""
 
@@ -243,6 +246,13 @@ class Ledger:
                 "Restore it and open the session again.",
             )
         self._refuse_older()
+
+    def check(self) -> None:
+        """Raise the error with which the next entry would be refused, as far as that can be known."""
+        self._check_process()
+        with self._lock:
+            self._storage.check()
+            self._check_place()
 
     # the anchor: a monotone counter outside the ledger
 

@@ -22,6 +22,19 @@ INSERT INTO entry SELECT ?, ?, ? WHERE coalesce(
 )
 """
 
+_PUT_BACK = "Put it back and open the session again; nothing was charged."
+_ROOM = 2**20
+"""Bytes that must be free on the disk: a few entries, with the journal that they need."""
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """Return what distinguishes a file from another one of the same name; None if it is gone."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
 
 class SQLiteStorage:
     """A file of mode 0600 that several kernels of one machine may share; see ``Storage``.
@@ -45,6 +58,7 @@ class SQLiteStorage:
                 timeout=timeout,
                 check_same_thread=False,
             )
+            self._opened = None if self._file is None else _identity(self._file)
             try:
                 self._connection.execute("PRAGMA synchronous=EXTRA")
                 self._connection.execute("PRAGMA trusted_schema=OFF")
@@ -106,7 +120,7 @@ class SQLiteStorage:
                 what, hint = "the ledger is in use by another kernel", again
             elif getattr(error, "sqlite_errorname", "") == "SQLITE_READONLY_DBMOVED":
                 what = self._moved()
-                hint = "Put it back and open the session again; nothing was charged."
+                hint = _PUT_BACK
             elif "readonly" in text:
                 what, hint = "the ledger cannot be written", "Check the file's permissions."
             elif "full" in text:
@@ -193,6 +207,17 @@ class SQLiteStorage:
         self._writing = self._filled = False
         with contextlib.suppress(sqlite3.Error):
             self._connection.execute("ROLLBACK")
+
+    def check(self) -> None:
+        """Refuse a file that was moved or replaced since it was opened, and a disk without room."""
+        if self._file is None:
+            return
+        if _identity(self._file) != self._opened:
+            self._refuse(self._moved(), _PUT_BACK)
+        with contextlib.suppress(OSError):
+            disk = os.statvfs(self._file.parent)
+            if disk.f_bavail * disk.f_frsize < _ROOM:
+                self._refuse("the disk is full", "Make room; nothing was charged.")
 
     def close(self) -> None:
         """Close the file."""

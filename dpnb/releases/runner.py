@@ -355,13 +355,14 @@ class Runner:
             The error that a request would raise.
         """
         with self.reading() as store:
+            store.ledger.check()
             for name in self.tables:
                 store.version(name)
         for name, engine in self.engines.items():
             try:
                 engine.check()
             except EngineError as error:
-                raise EngineError(error.what, error.hint, f"table {name!r}") from None
+                raise type(error)(error.what, error.hint, f"table {name!r}") from None
 
     def interrupt(self, thread: int) -> None:
         """Stop the scan of the request that runs in a thread, given the thread's identifier.

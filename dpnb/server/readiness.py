@@ -24,10 +24,10 @@ class Readiness:
     Parameters
     ----------
     check : callable
-        Raises an error if requests cannot be answered.
+        Returns whether requests can be answered, or raises an error that says why not.
     """
 
-    def __init__(self, check: Callable[[], None]) -> None:
+    def __init__(self, check: Callable[[], bool]) -> None:
         self._check = check
         self._limiter: CapacityLimiter | None = None
         self._ready, self._looking, self._until = True, False, 0.0
@@ -45,14 +45,14 @@ class Readiness:
         return self._ready
 
     def _look(self) -> None:
-        ready, why = True, ""
+        ready, why = False, ""
         try:
-            self._check()
+            ready = self._check()
         except DpnbError as error:
             # the error has only public facts, and the log is for the owner
-            ready, why = False, str(error)
-        except Exception:  # noqa: BLE001 - the text of an error can hold values
-            ready = False
+            why = str(error)
+        except Exception:  # noqa: BLE001, S110 - the text of an error can hold values
+            pass
         if why and self._ready:
             log.error("requests cannot be answered: %s", why)
         self._ready, self._until, self._looking = ready, time.monotonic() + _FRESH, False

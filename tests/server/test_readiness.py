@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -30,6 +31,7 @@ class Checked:
         self.free.wait(10)
         if self.failure is not None:
             raise self.failure
+        return True
 
 
 @pytest.fixture
@@ -111,6 +113,40 @@ def test_the_service_tells_the_truth_and_not_why(house, monkeypatch, failure):
     check.failure = None
     assert [reply.status_code for reply in told()] == [200, 200]
     assert house.curator.budget.spent.rho == 0
+
+
+@pytest.mark.parametrize("what", ["deleted", "replaced", "copied over", "full disk"])
+def test_a_ledger_that_could_not_be_written_is_noticed_before_anybody_asks(
+    house, monkeypatch, what, tmp_path
+):
+    ledger = house.home / "ledger"
+    copy = tmp_path / "copy"
+    copy.write_bytes(ledger.read_bytes())
+    house.session().query("SELECT COUNT(*) AS n FROM people", rho=0.01)
+    if what == "deleted":
+        ledger.unlink()
+    elif what == "replaced":
+        copy.replace(ledger)
+    elif what == "copied over":
+        ledger.write_bytes(copy.read_bytes())
+    else:
+        full = os.statvfs_result((4096, 4096, 100, 0, 0, 10, 10, 10, 0, 255))
+        monkeypatch.setattr(os, "statvfs", lambda _: full)
+    with pytest.raises(LedgerError, match="deleted|replaced|full"):
+        runner(house.curator).check()
+    monkeypatch.setattr(readiness, "_FRESH", 0.0)
+    assert httpx.get(f"{house.url}/v2/ready").status_code == 503
+    monkeypatch.undo()
+    assert house.curator.budget.spent.rho > 0
+
+
+def test_a_damaged_token_file_makes_it_unready_and_locks_nobody_out(house, monkeypatch):
+    monkeypatch.setattr(readiness, "_FRESH", 0.0)
+    good = house.file.read_text()
+    for text, ready in (("{", 503), (good, 200)):
+        house.file.write_text(text)
+        assert httpx.get(f"{house.url}/v2/ready").status_code == ready
+        assert house.get("/v2/budget").status_code == 200
 
 
 def test_a_curator_is_checked_at_no_cost(house):
