@@ -11,20 +11,23 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import urlsplit
 
 import dpnb
 from dpnb.curator import Curator
 from dpnb.errors import DpnbError, RequestError, given
+from dpnb.interrupt import end_at_signals
+from dpnb.ledger.accounts import check_name
 from dpnb.ledger.configuration import read_analysts, read_budget, read_policy
 from dpnb.ledger.ledger import Ledger
+from dpnb.ledger.policy import check_privilege, privileges_of
 from dpnb.lessons import FIRST, FOLDER, open_lessons, run_first
 from dpnb.privacy.budget import Budget
 from dpnb.schema.schema import read_toml
 from dpnb.schema.table import Table
 from dpnb.server import tokens
-from dpnb.server.auth import Authenticator, Privilege, read_privilege
+from dpnb.server.auth import Authenticator, Declared, Privilege, highest, read_privilege
 from dpnb.server.hub import HubAuthenticator, is_service
 from dpnb.server.limits import Limits
 from dpnb.server.service import is_loopback
@@ -132,17 +135,22 @@ def _add_analyst(commands: Any) -> None:
 
     add = command("add", "add an analyst and print the token, once", _add)
     add.add_argument("name")
-    add.add_argument(
-        "--privilege", action="append", type=int, required=True, metavar="N",
-        help="privilege from 1 to 10: the higher, the larger the budget; may be repeated",
-    )  # fmt: skip
     renew = command("renew", "print a new token; the old one stops working", _renew)
     renew.add_argument("name")
     for parser in (add, renew):
         parser.add_argument(
             "--expires", metavar="DAY", help="last day of the token, such as 2027-01-31"
         )
+    change = command("set", "give an analyst another privilege; the token stays", _set)
+    change.add_argument("name")
+    for parser in (add, change):
+        parser.add_argument(
+            "--privilege", action="append", type=int, required=True, metavar="N",
+            help="privilege from 1 to 10: the higher, the larger the budget; may be repeated",
+        )  # fmt: skip
     command("revoke", "stop accepting the token of an analyst", _revoke).add_argument("name")
+    remove = command("remove", "remove an analyst and the token; the ledger keeps both", _remove)
+    remove.add_argument("name")
     command("list", "list the analysts", _list)
 
 
@@ -173,10 +181,24 @@ def _revoke(options: argparse.Namespace) -> None:
     _say(f"The token of {options.name} is no longer accepted.")
 
 
+def _set(options: argparse.Namespace) -> None:
+    tokens.set_privilege(Path(options.tokens), options.name, options.privilege)
+    levels = ", ".join(map(str, options.privilege))
+    _say(
+        f"{options.name} has privilege {levels} from the next request on, if the ledger allows it."
+    )
+
+
+def _remove(options: argparse.Namespace) -> None:
+    tokens.remove(Path(options.tokens), options.name)
+    _say(f"{options.name} is removed. What was released to {options.name} stays in the ledger.")
+
+
 def _list(options: argparse.Namespace) -> None:
     for entry in tokens.entries(Path(options.tokens)):
         levels = ",".join(map(str, entry.privilege))
         state = "revoked" if entry.revoked else f"until {entry.expires or 'revoked'}"
+        state = f"kept out: {entry.obstacle}" if entry.obstacle else state
         print(f"{entry.name}\tprivilege {levels}\tsince {entry.created}\t{state}")  # noqa: T201
 
 
@@ -187,8 +209,9 @@ def _serve(options: argparse.Namespace) -> None:
     limits = Limits(rate=options.rate, seconds=options.seconds)
     limits = replace(limits, burst=max(1, int(min(2 * options.rate, 1e6))))
     prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "") if is_service() else ""
-    authenticator = _authenticator(options)
-    with contextlib.closing(_curator(options, authenticator)) as curator, _serving():
+    with _serving(), contextlib.ExitStack() as stack:
+        authenticator = _declaring(options, _authenticator(options))
+        curator = stack.enter_context(contextlib.closing(_curator(options, authenticator)))
         if not is_loopback(host) and options.certificate is None and options.insecure:
             _say(
                 f"Warning: {host} without TLS. Tokens and answers can be read on the network, "
@@ -225,6 +248,20 @@ def _authenticator(options: argparse.Namespace) -> Authenticator:
     return tokens.TokenFile(options.tokens or TOKENS)
 
 
+def _declaring(options: argparse.Namespace, authenticator: Authenticator) -> Authenticator:
+    """Return an authenticator that also knows the analysts in the tables' files."""
+    privileges: dict[str, Privilege] = {}
+    obstacles: dict[str, str] = {}
+    for name, levels in read_analysts(_declared(options, "analysts")).items():
+        try:
+            privileges[check_name(name)] = read_privilege(privileges_of(levels))
+        except RequestError as error:
+            privileges[name], obstacles[name] = (), str(error)
+    for name, obstacle in obstacles.items():
+        logging.getLogger("dpnb.server").error("%s is kept out: [analysts]: %s", name, obstacle)
+    return Declared(authenticator, privileges)
+
+
 def _group(text: str) -> tuple[str, Privilege]:
     name, _, levels = text.rpartition("=")
     try:
@@ -243,31 +280,34 @@ def _curator(options: argparse.Namespace, authenticator: Authenticator) -> Curat
     tables = [Table.load(path) for path in options.tables]
     ledger = options.ledger or str(Path(options.tables[0]).with_suffix(".ledger"))
     settings = {} if options.top is None else {"top": options.top}
-    privileges = {analyst.name: analyst.privilege for analyst in authenticator.known()}
-    analysts = read_analysts(_declared(options, "analysts"), privileges) or None
+    declared = _declared(options, "policy")
     opening = _opening(ledger)
     if opening is None:
-        analysts = analysts or {}
-        if isinstance(authenticator, HubAuthenticator):
-            settings.setdefault("top", authenticator.top)
-        elif not privileges:
+        if not authenticator.top:
             raise RequestError(
                 "there are no analysts yet", "Run dpnb analyst add NAME --privilege 4."
             )
+        if not isinstance(declared, Mapping) or "top" not in declared:
+            settings.setdefault("top", authenticator.top)
     elif opening.get("policy", "") is None:
         raise RequestError(
             "the ledger belongs to a session without analysts, as in a notebook",
             "Name another ledger with --ledger PLACE. The privacy costs of both add up.",
             ledger if "://" not in ledger else "",
         )
-    policy = read_policy(_declared(options, "policy"), **settings)
+    policy = read_policy(declared, **settings)
+    levels = [highest(analyst.privilege) for analyst in authenticator.known()]
+    if opening is None and levels and policy is not None and policy.top is not None:
+        # a new ledger that nobody could use would keep its top
+        check_privilege(min(levels), policy.top)
     return Curator(
         tables,
         budget=_budget(options),
         ledger=ledger,
         anchor=options.anchor,
         new_anchor=options.new_anchor,
-        analysts=analysts,
+        # each of them is let in, or kept out, when the service starts
+        analysts={},
         policy=policy,
         views=_declared(options, "views") or (),
         new_version=options.new_version,
@@ -305,7 +345,7 @@ def _declared(options: argparse.Namespace, entry: str) -> Any:
 
 @contextlib.contextmanager
 def _serving() -> Iterator[None]:
-    """Set up this process: log requests to stderr, and treat SIGTERM like Ctrl-C."""
+    """Set up this process: log requests to stderr, end at SIGTERM, and outlive the terminal."""
     logs = [logging.getLogger(name) for name in ("dpnb.server", "dpnb.refusals")]
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
@@ -314,7 +354,7 @@ def _serving() -> Iterator[None]:
         log.addHandler(handler)
         log.setLevel(logging.INFO)
         log.propagate = False
-    term = signal.signal(signal.SIGTERM, _end)
+    actions = end_at_signals()
     interval = sys.getswitchinterval()
     # requests compete for the interpreter: shorter turns serve stored answers a fifth faster
     sys.setswitchinterval(0.0005)
@@ -322,7 +362,8 @@ def _serving() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(interval)
-        signal.signal(signal.SIGTERM, term)
+        for number, act in actions.items():
+            signal.signal(number, act)
         for log, level, propagate in settings:
             log.removeHandler(handler)
             log.setLevel(level)
@@ -331,8 +372,3 @@ def _serving() -> Iterator[None]:
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201
-
-
-def _end(number: int, frame: object) -> NoReturn:
-    """Treat SIGTERM like Ctrl-C."""
-    raise KeyboardInterrupt

@@ -1,11 +1,13 @@
-"""Wait for a request that can be interrupted, and show its progress."""
+"""Wait for a request that can be interrupted, and show its progress; end a process that serves."""
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dpnb.errors import InterruptedRequestError, RequestError, given
 
@@ -80,3 +82,17 @@ def wait(
             "Run the same cell again to see it: that is free.",
         )
     return results[0]
+
+
+def end_at_signals() -> dict[signal.Signals, Any]:
+    """Let SIGTERM end the process at any moment with exit code 0; let it outlive its terminal.
+
+    Only for a process that serves, in its main thread. Returns what was done at signals before.
+    """
+
+    def end(number: int, frame: object) -> None:
+        # entries of the ledger are written whole: there is nothing to clean up
+        os._exit(0)
+
+    actions: dict[signal.Signals, Any] = {signal.SIGTERM: end, signal.SIGHUP: signal.SIG_IGN}
+    return {number: signal.signal(number, act) for number, act in actions.items()}

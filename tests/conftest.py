@@ -37,6 +37,7 @@ settings.load_profile("repeatable")
 P_FLOOR = 1e-9
 
 _NEEDS = {
+    "hub": "starts a JupyterHub with its proxy",
     "lab": "drives a real JupyterLab in Chromium",
     "node": "runs JavaScript in Node",
     "packaging": "builds the package and installs it into new environments",

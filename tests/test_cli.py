@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pandas as pd
 import pytest
 
 import dpnb
-from dpnb.cli import main
+from dpnb.cli import _authenticator, _curator, _declaring, _parser, main
 from dpnb.server import tokens
-from tests.kit.inside import ask
+from dpnb.server.app import create_app
+from tests.kit.inside import ask, runner
 
 TOML = """
 source = "people.csv"
@@ -71,6 +74,15 @@ class TestAnalyst:
         code, second, _ = run(capsys, "analyst", "renew", "alice")
         assert code == 0
         assert second != first
+        code, _, said = run(capsys, "analyst", "set", "alice", "--privilege", "2")
+        assert (code, "alice has privilege 2" in said) == (0, True)
+        assert "\tprivilege 2\t" in run(capsys, "analyst", "list")[1]
+        (home / "tokens.json").write_text(
+            (home / "tokens.json").read_text().replace("2\n", "22\n", 1)
+        )
+        assert "kept out: a privilege must be from 1 to 10" in run(capsys, "analyst", "list")[1]
+        assert run(capsys, "analyst", "remove", "alice")[0] == 0
+        assert run(capsys, "analyst", "list")[1] == ""
 
     @pytest.mark.parametrize(
         ("words", "said"),
@@ -184,8 +196,6 @@ class TestServe:
         assert "Pass --epsilon 3 --delta 1e-6." in self.refused(capsys)
 
     def test_an_anchor_begins_when_the_owner_says_so(self, filled):
-        from dpnb.cli import _curator, _parser
-
         words = ["serve", "people.toml", "--anchor", "elsewhere", "--new-anchor"]
         _curator(_parser().parse_args(words), tokens.TokenFile("tokens.json")).close()
         assert (filled / "elsewhere").exists()
@@ -203,10 +213,12 @@ class TestServe:
 
 
 def served(file):
-    """The curator that would serve a table's file."""
-    from dpnb.cli import _curator, _parser
-
-    return _curator(_parser().parse_args(["serve", file]), tokens.TokenFile("tokens.json"))
+    """The curator that would serve a table's file, with the analysts let in who may ask."""
+    options = _parser().parse_args(["serve", file])
+    authenticator = _declaring(options, _authenticator(options))
+    curator = _curator(options, authenticator)
+    create_app(runner(curator), authenticator)
+    return curator
 
 
 class TestProcess:
@@ -253,6 +265,8 @@ class TestProcess:
                 paid.append(session.query(sql, rho=0.1))
                 with pytest.raises(dpnb.DpnbError):
                     session.query(sql, rho=0.7)
+            # as when the terminal is closed
+            process.send_signal(signal.SIGHUP)
             with dpnb.connect(url, token=later) as session:
                 assert session.budget.spent.rho == 0
             process.send_signal(number)
@@ -266,6 +280,30 @@ class TestProcess:
         curator = served("people.toml")
         paid_before(lambda q: ask(curator, "alice", "query", q, {"rho": 0.1}))
         curator.close()
+
+    @pytest.mark.parametrize("moment", ["_parser", "_load", "_listen", "close"])
+    def test_it_ends_well_at_any_moment(self, home, moment):
+        """While it is imported, while it opens the data, before it listens, while it ends."""
+        tokens.add(home / "tokens.json", "alice", [4])
+        code = (
+            "import os, signal, sys\n"
+            "def look(frame, event, value):\n"
+            f"    if frame.f_code.co_name == {moment!r} and 'dpnb' in frame.f_code.co_filename:\n"
+            "        sys.settrace(None)\n"
+            "        os.kill(os.getpid(), signal.SIGTERM)\n"
+            "        print('ended too late', file=sys.stderr)\n"
+            "sys.argv = ['dpnb', 'serve', 'people.toml', '--port', '0']\n"
+            "from dpnb.__main__ import main\n"
+            "sys.settrace(look)\n"
+            "sys.exit(main())"
+        )
+        ended = subprocess.run(
+            [sys.executable, "-c", code], cwd=home, stderr=subprocess.PIPE, text=True, timeout=60,
+            check=False,
+        )  # fmt: skip
+        assert (ended.returncode, "Traceback" in ended.stderr) == (0, False)
+        assert "too late" not in ended.stderr
+        served("people.toml").close()
 
     def test_beyond_this_machine_without_tls_it_warns(self, home, start):
         tokens.add(home / "tokens.json", "alice", [4])
@@ -314,11 +352,52 @@ class TestDeclared:
         finally:
             curator.close()
 
+    def test_who_is_wrong_in_the_file_is_kept_out_and_the_others_are_not(self, home, caplog):
+        for name, privilege in (("alice", 4), ("bob", 1), ("dora", 1)):
+            tokens.add(home / "tokens.json", name, [privilege])
+        analysts = "[analysts]\nalice = 2\nbob = 11\ncarol = 3\n'd d' = 1\n"
+        curator = self.opened(home, TOML + analysts)
+        try:
+            assert [row.name for row in curator.provenance.rows] == ["alice", "carol", "dora"]
+            assert "alice is kept out: [analysts] gives privilege 2, and the token 4" in caplog.text
+            assert (
+                "bob is kept out: [analysts]: a privilege must be from 1 to 10, got 11"
+                in caplog.text
+            )
+            assert "d d is kept out: [analysts]: " in caplog.text
+        finally:
+            curator.close()
+        options = _parser().parse_args(["serve", "people.toml"])
+        declared = _declaring(options, tokens.TokenFile("tokens.json"))
+        token = tokens.renew(home / "tokens.json", "alice")
+        with ThreadPoolExecutor(1) as threads:
+
+            def identify():
+                sent = [(b"authorization", f"Bearer {token}".encode())]
+                return threads.submit(asyncio.run, declared.identify(sent)).result()
+
+            with pytest.raises(dpnb.DpnbError, match="has not allowed an analyst"):
+                identify()
+            tokens.set_privilege(home / "tokens.json", "alice", [2])
+            assert identify().privilege == 2
+
+    def test_a_privilege_that_a_ledger_does_not_allow_keeps_out_one_analyst(self, home, caplog):
+        self.opened(home, TOML).close()
+        tokens.set_privilege(home / "tokens.json", "alice", [5])
+        tokens.set_privilege(home / "tokens.json", "bob", [2])
+        curator = self.opened(home, TOML)
+        try:
+            assert {row.name: row.privilege for row in curator.provenance.rows} == {
+                "alice": 4, "bob": 2,
+            }  # fmt: skip
+            assert "alice is kept out: a privilege must be from 1 to 4, got 5" in caplog.text
+        finally:
+            curator.close()
+
     @pytest.mark.parametrize(
         ("text", "said"),
         [
             (f"{TOML}[policy]\nrow = 1\n", "[policy] has an unknown entry"),
-            (f"{TOML}[analysts]\nalice = 2\n", "the privilege of 'alice' in [analysts] differs"),
             (f'{TOML}[policy]\nrows = "most"\n', "rows cannot be 'most'"),
             (f'views = "each"\n{TOML}', "views cannot be 'each'"),
             (f"views = [['height']]\n{TOML}", "there is no declared column 'height'"),

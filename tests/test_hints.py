@@ -498,10 +498,8 @@ OPENED = [
     ("It takes rho, epsilon, delta,", lambda: read_budget(None, None, None, None, {"rhos": 1}),
      lambda: read_budget(None, None, None, None, {"epsilon": 3, "delta": 1e-6, "key_delta": 1e-7})),
     ("It takes mechanism, rows,", lambda: read_policy({"row": "max"}), lambda: read_policy({"rows": "max"})),
-    ("Write lines like alice = 4.", lambda: read_analysts(["alice"], {}),
-     lambda: read_analysts({"alice": 4}, {})),
-    ("Write the privilege of the token.", lambda: read_analysts({"alice": 4}, {"alice": 2}),
-     lambda: read_analysts({"alice": 2}, {"alice": 2})),
+    ("Write lines like alice = 4.", lambda: read_analysts(["alice"]),
+     lambda: read_analysts({"alice": 4})),
 ]  # fmt: skip
 
 

@@ -86,7 +86,7 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     (lambda: Budget(rho=1001, delta=1e-6, accountant="gdp"), "rho must be at most 1,000"),
     (lambda: basic_level(10**9, Budget(epsilon=1, delta=1e-6).delta), "epsilon is out of range"),
     (lambda: read_budget(None, None, None, None, {"rhoo": 1}), "[budget] has an unknown entry"),
-    (lambda: read_analysts(["alice"], {}), "[analysts] must give each analyst a privilege"),
+    (lambda: read_analysts(["alice"]), "[analysts] must give each analyst a privilege"),
     (lambda: Policy(most_colluders=0), "most_colluders"),
     (lambda: read("'a' > " + " " * 20_000), "more than 2,000. Pass the weights as a mapping"),
     (lambda: read_options(u="x"), "u must be a number"),

@@ -73,8 +73,8 @@ class ProvenanceTable:
     """Limits and liabilities of one ledger: a fold over its entries.
 
     Without a policy there is one analyst, whose limit is the cap. ``opened`` is the policy at the
-    opening and ``policy`` the current one; ``registered`` has the analysts' first privileges, and
-    ``since`` the time of each current decision.
+    opening and ``policy`` the current one; ``registered`` has the privileges that the
+    analysts' declarations gave last, and ``since`` the time of each current decision.
     """
 
     state: Accountant
@@ -638,7 +638,8 @@ class ProvenanceTable:
             raise ValueError("rows are kept")
         if analyst.privileges != registration.privileges:
             self.since["privilege", analyst.name] = str(entry["time"])
-        self.registered.setdefault(analyst.name, analyst.privileges)
+        if entry.get("declared", analyst.name not in self.registered):
+            self.registered[analyst.name] = analyst.privileges
         self.analysts[analyst.name] = analyst
         self.rows.update(analyst.rows())
         self._shares = {}

@@ -7,7 +7,7 @@ from inspect import signature
 from typing import Any
 
 from dpnb.errors import RequestError
-from dpnb.ledger.policy import Policy, privileges_of
+from dpnb.ledger.policy import Policy
 from dpnb.privacy.budget import Budget
 
 
@@ -37,15 +37,8 @@ def read_budget(
     return Budget(**declared)
 
 
-def read_analysts(declared: object, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the analysts in a table's file, ``[analysts]``, together with those in ``known``.
-
-    Parameters
-    ----------
-    declared : mapping or None
-        From names to privileges.
-    known : mapping
-        The same, for analysts who have a token.
+def read_analysts(declared: object) -> dict[str, Any]:
+    """Return the analysts in a table's file, ``[analysts]``, with their privileges as written.
 
     Raises
     ------
@@ -55,14 +48,7 @@ def read_analysts(declared: object, known: Mapping[str, Any]) -> dict[str, Any]:
         raise RequestError(
             "[analysts] must give each analyst a privilege", "Write lines like alice = 4."
         )
-    analysts = dict(declared or {})
-    for name, privilege in known.items():
-        if name in analysts and privileges_of(analysts[name]) != privileges_of(privilege):
-            raise RequestError(
-                f"the privilege of {name!r} in [analysts] differs from that of the token",
-                "Write the privilege of the token.",
-            )
-    return {**analysts, **known}
+    return dict(declared or {})
 
 
 def read_policy(declared: object, **more: Any) -> Policy | None:

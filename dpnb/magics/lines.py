@@ -228,7 +228,7 @@ def open_table(
 
     If there are several analysts, ``--as`` names the one who asks.
     """
-    analysts = read_analysts(declared.get("analysts"), {}) or None
+    analysts = read_analysts(declared.get("analysts")) or None
     policy = read_policy(declared.get("policy"))
     if analysts is not None or policy is not None:
         if options.ledger is None:

@@ -72,6 +72,38 @@ class Administration:
         if decide() is not None:
             self.runner.store.write(decide)
 
+    def admit(self, name: str, privileges: object) -> None:
+        """Register an analyst, or take over the first privilege that a token file or a Hub now gives.
+
+        A privilege that was given before and changed by :meth:`set_privilege` since stays changed.
+
+        Raises
+        ------
+        RequestError
+            For privileges that the ledger does not allow.
+        """
+        privilege_levels = privileges_of(privileges)
+
+        def decide() -> dict[str, Any] | None:
+            table = self.runner.store.provenance
+            analyst = table.analysts.get(name)
+            if analyst is None:
+                return self._registration(name, privilege_levels)
+            if privilege_levels == table.registered[name]:
+                return None
+            first, *others = privilege_levels
+            if tuple(others) != analyst.privileges[1:]:
+                raise RequestError(
+                    f"{name!r} has the privileges {', '.join(map(str, analyst.privileges))} in the "
+                    "ledger, and only the first one can change",
+                    "Give the others as they are.",
+                )
+            started = bool(self.runner.store.accountant.charges)
+            return {**_entry(table.with_privilege(name, first, started)), "declared": True}
+
+        if decide() is not None:
+            self.runner.store.write(decide)
+
     def enable(self, name: str, active: bool) -> None:
         """Disable an analyst, or enable one again; the account keeps its charges."""
 

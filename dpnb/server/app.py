@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -15,9 +15,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dpnb.errors import DpnbError, InterruptedRequestError, LedgerError, RequestError
-from dpnb.owner.administration import Administration
+from dpnb.errors import DpnbError, InterruptedRequestError, LedgerError
 from dpnb.releases.runner import Runner
+from dpnb.server.admission import Admission
 from dpnb.server.auth import Analyst, Authenticator
 from dpnb.server.endpoints import ENDPOINTS, Asked, Endpoint
 from dpnb.server.guard import Guard, log, refuse, respond, too_large
@@ -70,7 +70,7 @@ def create_app(
     )
     app.router.redirect_slashes = False
     app.state.stop = service.runs.stop_all
-    service.register_known()
+    service.admit_known()
     return app
 
 
@@ -90,43 +90,20 @@ class _Service:
     ) -> None:
         self._runner, self._authenticator, self._limits = runner, authenticator, limits
         self._description = describe(prefix, limits)
-        self._readiness = Readiness(runner.check)
+        self._readiness = Readiness(self._check)
         self._gate, self._keys = Gate(limits), Keys(limits.keys)
         self.runs = Runs(limits.threads, runner.interrupt)
-        self._registered: dict[str, Analyst] = {}
-        self._lock = threading.Lock()
+        self._admission = Admission(runner)
 
-    def register_known(self) -> None:
-        """Register in the ledger the analysts that are known before any request."""
-        analysts = self._authenticator.known()
-        if analysts:
-            self._admit(analysts)
-        self._registered = {analyst.name: analyst for analyst in analysts}
+    def admit_known(self) -> None:
+        """Enter in the ledger the analysts that are known before any request."""
+        with self._runner.reading() as store:
+            store.provenance.shared()
+        self._admission.admit_all(self._authenticator.known())
 
-    def _admit(self, analysts: Iterable[Analyst]) -> None:
-        with self._runner.reading():
-            Administration(self._runner).register(
-                {analyst.name: analyst.privilege for analyst in analysts}
-            )
-
-    def _register(self, analyst: Analyst) -> None:
-        """Register an analyst in the ledger, unless that was done before."""
-        with self._lock:
-            if self._registered.get(analyst.name) == analyst:
-                return
-            try:
-                self._admit([analyst])
-            except RequestError as error:
-                # the error has only public facts, and the log is for the owner
-                log.error("%s cannot be registered: %s", analyst.name, error)
-            else:
-                self._registered[analyst.name] = analyst
-                return
-        raise RefusedError(
-            403,
-            "the owner has not allowed an analyst with your privilege",
-            "Ask the owner of the data.",
-        )
+    def _check(self) -> bool:
+        self._runner.check()
+        return self._authenticator.ready()
 
     def _row(self, analyst: Analyst, privilege: str | None) -> str:
         """Return the analyst's account, for the privilege named in the header if there is one."""
@@ -180,7 +157,7 @@ class _Service:
             self._keys.check(analyst.name, key, hashlib.sha256(content).digest())
 
         def work(cancel: threading.Event) -> Response:
-            self._register(analyst)
+            self._admission.admit(analyst)
             entries = endpoint.read(body) if endpoint.entries else {}
             if endpoint.handler is None or cancel.is_set():
                 raise InterruptedRequestError("interrupted", "Nothing was charged.")

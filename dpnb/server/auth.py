@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 Privilege: TypeAlias = int | tuple[int, ...]
 NOBODY = "-"
 """Placeholder for the analyst's name until a token is accepted."""
+log = logging.getLogger("dpnb.server")
 _HEADER = re.compile(rb"(?i:bearer|token) +([!-~]{1,500}) *")
 
 
@@ -28,6 +30,11 @@ class Analyst:
 
 class Authenticator(Protocol):
     """Identifies the analyst who sends a request."""
+
+    @property
+    def top(self) -> int:
+        """The highest privilege of any analyst; 0 if nobody can be let in."""
+        ...
 
     def known(self) -> Sequence[Analyst]:
         """Return the analysts that are known before any request."""
@@ -43,6 +50,55 @@ class Authenticator(Protocol):
         """
         ...
 
+    def ready(self) -> bool:
+        """Return whether it can identify everybody now; if not, the log says why."""
+        ...
+
+
+class Declared:
+    """An authenticator, with the privileges that a table's file declares under ``[analysts]``.
+
+    Analysts whose token has another privilege than the file are kept out, and so are those whose
+    declared privilege, here (), is not usable.
+    """
+
+    def __init__(self, authenticator: Authenticator, privileges: Mapping[str, Privilege]) -> None:
+        self._authenticator, self._privileges = authenticator, privileges
+
+    @property
+    def top(self) -> int:
+        """The highest privilege of any analyst; 0 if nobody can be let in."""
+        own = [highest(privilege) for privilege in self._privileges.values() if privilege]
+        return max(self._authenticator.top, *own, 0)
+
+    def known(self) -> Sequence[Analyst]:
+        """Return the declared analysts, and the others who have a token."""
+        others = []
+        for analyst in self._authenticator.known():
+            if analyst.name not in self._privileges:
+                others.append(analyst)
+            elif self._privileges[analyst.name] not in ((), analyst.privilege):
+                log.error(
+                    "%s is kept out: [analysts] gives privilege %s, and the token %s",
+                    analyst.name, self._privileges[analyst.name], analyst.privilege,
+                )  # fmt: skip
+        declared = (Analyst(*pair) for pair in self._privileges.items() if pair[1])
+        return [*declared, *others]
+
+    async def identify(self, headers: Headers) -> Analyst:
+        """Return the analyst who sends a request, if the file does not say otherwise."""
+        analyst = await self._authenticator.identify(headers)
+        if not self._agrees(analyst):
+            raise not_allowed()
+        return analyst
+
+    def ready(self) -> bool:
+        """Return whether the authenticator is ready."""
+        return self._authenticator.ready()
+
+    def _agrees(self, analyst: Analyst) -> bool:
+        return self._privileges.get(analyst.name, analyst.privilege) == analyst.privilege
+
 
 def refused() -> RefusedError:
     """Return the refusal for every token that is not accepted."""
@@ -50,6 +106,15 @@ def refused() -> RefusedError:
         401,
         "the token is not accepted",
         "Ask the owner of the data for a token of this service. Put it in DPNB_TOKEN.",
+    )
+
+
+def not_allowed() -> RefusedError:
+    """Return the refusal for an analyst whose privilege the owner's files do not allow."""
+    return RefusedError(
+        403,
+        "the owner has not allowed an analyst with your privilege",
+        "Ask the owner of the data.",
     )
 
 

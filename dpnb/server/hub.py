@@ -79,6 +79,10 @@ class HubAuthenticator:
         """Return nobody: the Hub names users only when they send a request."""
         return ()
 
+    def ready(self) -> bool:
+        """Return True: each request asks the Hub."""
+        return True
+
     async def identify(self, headers: Headers) -> Analyst:
         """Return the Hub's user who sends this token."""
         token = bearer(headers)
@@ -92,13 +96,21 @@ class HubAuthenticator:
         if not isinstance(user, dict):
             raise refused()
         allowed = self._hub.check_scopes(self._scopes, {"scopes": user.get("scopes", ())})
-        groups = user.get("groups")
-        privilege = privileges(self._groups, groups if isinstance(groups, list) else [])
-        if user.get("kind") != "user" or not allowed or privilege is None:
+        if user.get("kind") != "user" or not allowed:
+            # the longest is the service's own; the Hub also names that of all services
             raise RefusedError(
                 403,
-                "you are not allowed to use this service",
-                "Ask the owner of the data to put you into a group of this service.",
+                "the Hub does not let your token use this service",
+                f"Ask the administrator of the Hub for the scope {max(self._scopes, key=len)}, on "
+                "the roles user and server. Then restart your server.",
+            )
+        groups = user.get("groups")
+        privilege = privileges(self._groups, groups if isinstance(groups, list) else [])
+        if privilege is None:
+            raise RefusedError(
+                403,
+                "you are in no group that may use this service",
+                f"Ask the administrator of the Hub to put you into {' or '.join(self._groups)}.",
             )
         try:
             return Analyst(check_name(user.get("name")), privilege)

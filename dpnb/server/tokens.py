@@ -7,10 +7,11 @@ import datetime
 import hashlib
 import hmac
 import json
+import logging
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,6 +23,7 @@ from dpnb.server.auth import (
     Analyst,
     Headers,
     bearer,
+    highest,
     read_privilege,
     refused,
 )
@@ -31,6 +33,7 @@ TOKEN = re.compile(r"dpnb_[0-9a-f]{12}_[A-Za-z0-9_-]{20,}")
 _SERVICE = re.compile(r"[0-9a-f]{12}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _BYTES = 32
+log = logging.getLogger("dpnb.server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,8 @@ class Entry:
     Attributes
     ----------
     name : str
-    privilege : tuple of int
+    privilege : tuple
+        As it stands in the file. An analyst whose privilege is not usable is kept out.
     hash : str
         SHA-256 of the token. One fast hash is enough: a token has 256 random bits, so it cannot be
         guessed, unlike a password. The hash covers the service's id, which is part of the token.
@@ -52,7 +56,7 @@ class Entry:
     """
 
     name: str
-    privilege: tuple[int, ...]
+    privilege: tuple[Any, ...]
     hash: str = field(repr=False)
     created: str
     expires: str | None
@@ -61,7 +65,16 @@ class Entry:
     def valid(self, today: datetime.date) -> bool:
         """Return whether the token is accepted."""
         expired = self.expires is not None and self.expires < today.isoformat()
-        return not (self.revoked or expired)
+        return not (self.revoked or expired or self.obstacle)
+
+    @property
+    def obstacle(self) -> str:
+        """Why the analyst is kept out, whatever the token; '' if the privilege is usable."""
+        try:
+            read_privilege(self.privilege)
+        except RequestError as error:
+            return str(error)
+        return ""
 
     @property
     def analyst(self) -> Analyst:
@@ -78,7 +91,10 @@ class _Content:
 class TokenFile:
     """A file of analysts and the hashes of their tokens, mode 0600; read again when it changes.
 
-    If the file cannot be read, or others may read or write it, no token is accepted.
+    If the file is missing, or others may read or write it, no token is accepted. If it is damaged,
+    the tokens that it held, and those that can still be read in it, stay in force until it is
+    restored; what can be read of it still revokes. A token that this object once saw revoked,
+    renewed or removed is never accepted again, whatever copy of the file is put back.
 
     Parameters
     ----------
@@ -93,12 +109,21 @@ class TokenFile:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._mark = self._stamp()
-        self._content: _Content | None = _read(self.path)
+        self._service = ""
+        self._entries: tuple[Entry, ...] = ()
+        self._withdrawn: set[str] = set()
+        self._failure: RequestError | None = None
+        self._take(_read(self.path))
+
+    @property
+    def top(self) -> int:
+        """The highest privilege of any analyst whose token is accepted today; 0 if there is none."""
+        return max((highest(analyst.privilege) for analyst in self.known()), default=0)
 
     def known(self) -> Sequence[Analyst]:
         """Return the analysts whose tokens are accepted today."""
-        content, today = self._current(), _today()
-        return [] if content is None else [e.analyst for e in content.entries if e.valid(today)]
+        today = _today()
+        return [entry.analyst for entry in self._current() if self._accepts(entry, today)]
 
     async def identify(self, headers: Headers) -> Analyst:
         """Return the analyst who sends this token.
@@ -109,27 +134,64 @@ class TokenFile:
         copied into this file.
         """
         token = bearer(headers)
-        digest, content, today = _hash(token), self._current(), _today()
-        own = content is not None and token.startswith(_prefix(content.service))
+        digest, entries, today = _hash(token), self._current(), _today()
+        own = token.startswith(_prefix(self._service))
         sender: Analyst | None = None
-        for entry in () if content is None else content.entries:
+        for entry in entries:
             same = hmac.compare_digest(digest, entry.hash)
-            if entry.valid(today) & own & same:
+            if self._accepts(entry, today) & own & same:
                 sender = entry.analyst
         if sender is None:
             raise refused()
         return sender
 
-    def _current(self) -> _Content | None:
-        """Return the current content of the file; None if it is broken."""
+    def ready(self) -> bool:
+        """Return whether the file can be used as it is now; if not, the log says why."""
+        self._current()
+        return self._failure is None
+
+    def _accepts(self, entry: Entry, today: datetime.date) -> bool:
+        return entry.valid(today) and entry.hash not in self._withdrawn
+
+    def _current(self) -> tuple[Entry, ...]:
+        """Return the entries that are in force; note once what is wrong with the file."""
         mark = self._stamp()
-        if mark != self._mark:
-            self._mark = mark
-            try:
-                self._content = _read(self.path)
-            except RequestError:
-                self._content = None
-        return self._content
+        if mark == self._mark:
+            return self._entries
+        self._mark, before = mark, self._failure
+        try:
+            self._take(_read(self.path))
+            self._failure = None
+        except _DamagedError as error:
+            self._failure = error
+            read = {entry.name: entry for entry in error.entries}
+            held = {entry.name: entry for entry in self._entries}
+            self._replace(tuple((held | read).values()))
+            note = "The tokens that it held stay in force."
+        except RequestError as error:
+            self._failure = error
+            self._entries = ()
+            note = "No token is accepted."
+        if self._failure is None:
+            if before is not None:
+                log.info("the token file %s can be used again", self.path)
+        elif before is None or str(before) != str(self._failure):
+            log.error("%s %s", self._failure, note)
+        return self._entries
+
+    def _take(self, content: _Content) -> None:
+        self._service = content.service
+        for entry in content.entries:
+            if entry.obstacle:
+                log.error("%s is kept out: %s", entry.name, entry.obstacle)
+        self._replace(content.entries)
+
+    def _replace(self, entries: tuple[Entry, ...]) -> None:
+        """Put entries in force; tokens that they no longer have, or revoke, are withdrawn."""
+        revoked = {entry.hash for entry in entries if entry.revoked}
+        kept = {entry.hash for entry in entries} - revoked
+        self._withdrawn |= revoked | ({entry.hash for entry in self._entries} - kept)
+        self._entries = entries
 
     def _stamp(self) -> tuple[int, ...]:
         try:
@@ -187,6 +249,23 @@ def revoke(path: Path, name: str) -> None:
     with _changing(path) as file:
         content = _read(file)
         _write(file, _with(content, replace(_find(content, name), revoked=True)))
+
+
+def set_privilege(path: Path, name: str, privilege: Sequence[int]) -> None:
+    """Give an analyst other privileges; the token stays."""
+    read_privilege(privilege)
+    with _changing(path) as file:
+        content = _read(file)
+        _write(file, _with(content, replace(_find(content, name), privilege=tuple(privilege))))
+
+
+def remove(path: Path, name: str) -> None:
+    """Remove an analyst and the token; what the ledger says of the analyst stays."""
+    with _changing(path) as file:
+        content = _read(file)
+        gone = _find(content, name)
+        left = tuple(entry for entry in content.entries if entry is not gone)
+        _write(file, replace(content, entries=left))
 
 
 @contextlib.contextmanager
@@ -248,8 +327,16 @@ def _with(content: _Content, new_entry: Entry) -> _Content:
     return replace(content, entries=tuple(new_entries))
 
 
+class _DamagedError(RequestError):
+    """A token file whose content is damaged, with the entries that can be read all the same."""
+
+    def __init__(self, path: Path, what: str, entries: Sequence[Entry] = ()) -> None:
+        super().__init__(f"the token file {path} {what}", "Restore it, or start a new one.")
+        self.entries = entries
+
+
 def _refuse(path: Path, what: str, hint: str) -> NoReturn:
-    raise RequestError(f"the token file {what}", hint) from None
+    raise RequestError(f"the token file {path} {what}", hint) from None
 
 
 def _read(path: Path) -> _Content:
@@ -260,37 +347,47 @@ def _read(path: Path) -> _Content:
     RequestError
         If the file is missing, unreadable, damaged, or open to other users.
     """
+    data: Any = None
     try:
         mode = path.stat().st_mode
-        data = json.loads(path.read_text("utf-8"))
+        text = path.read_bytes()
     except FileNotFoundError:
-        _refuse(path, f"{path} does not exist", "Run dpnb analyst add NAME --privilege 4.")
-    except (OSError, ValueError, RecursionError):
-        _refuse(path, f"{path} cannot be read", "Restore it, or start a new one.")
+        _refuse(path, "does not exist", "Run dpnb analyst add NAME --privilege 4.")
+    except OSError:
+        raise _DamagedError(path, "cannot be read") from None
     if os.name == "posix" and mode & 0o077:
-        _refuse(path, f"{path} can be read by other users", f"Run chmod 600 {path}.")
+        _refuse(path, "can be read by other users", f"Run chmod 600 {path}.")
+    with contextlib.suppress(ValueError, RecursionError):
+        data = json.loads(text.decode("utf-8"))
+    if not isinstance(data, Mapping):
+        raise _DamagedError(path, "cannot be read")
+    service, records = data.get("service"), data.get("analysts")
+    read = [_entry(record) for record in records] if isinstance(records, list) else [None]
+    entries = tuple(entry for entry in read if entry is not None)
+    if (
+        not isinstance(service, str)
+        or not _SERVICE.fullmatch(service)
+        or len({entry.name for entry in entries}) != len(read)
+    ):
+        # of two entries with one name, the one that revokes counts
+        raise _DamagedError(path, "is damaged", sorted(entries, key=lambda entry: entry.revoked))
+    return _Content(service, entries)
+
+
+def _entry(data: Any) -> Entry | None:
+    """Return an entry of the file; None if it is damaged."""
     try:
-        service, records = data["service"], data["analysts"]
-        all_entries = tuple(_entry(record) for record in records)
-        intact = _SERVICE.fullmatch(service) is not None and len(
-            {e.name for e in all_entries}
-        ) == len(all_entries)
+        levels = data["privilege"]
+        listed = tuple(levels) if isinstance(levels, list) else (levels,)
+        entry = Entry(**{**data, "privilege": listed})
+        check_name(entry.name)
+        if not _HASH.fullmatch(entry.hash) or not isinstance(entry.revoked, bool):
+            return None
+        for day in (entry.created, entry.expires):
+            if day is not None and datetime.date.fromisoformat(day).isoformat() != day:
+                return None
     except (LookupError, TypeError, ValueError, RequestError):
-        intact = False
-    if not intact:
-        _refuse(path, f"{path} is damaged", "Restore it, or start a new one.")
-    return _Content(service, all_entries)
-
-
-def _entry(data: dict[str, Any]) -> Entry:
-    entry = Entry(**{**data, "privilege": tuple(data["privilege"])})
-    check_name(entry.name)
-    read_privilege(entry.privilege)
-    if not _HASH.fullmatch(entry.hash) or not isinstance(entry.revoked, bool):
-        raise ValueError
-    for day in (entry.created, entry.expires):
-        if day is not None and datetime.date.fromisoformat(day).isoformat() != day:
-            raise ValueError
+        return None
     return entry
 
 
@@ -307,4 +404,4 @@ def _write(path: Path, content: _Content) -> None:
         draft.replace(path)
     except OSError:
         draft.unlink(missing_ok=True)
-        _refuse(path, f"{path} cannot be written", "Check its folder.")
+        _refuse(path, "cannot be written", "Check its folder.")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from urllib.parse import urlsplit
 
 import httpx
@@ -16,7 +18,8 @@ import uvicorn
 
 import dpnb
 from dpnb.answers.inference import Inference
-from dpnb.errors import InterruptedRequestError, ServiceError
+from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.errors import ChangedDataError, InterruptedRequestError, ServiceError
 from dpnb.releases.runner import Runner
 from dpnb.server import tokens
 from dpnb.server.endpoints import ENDPOINTS
@@ -158,9 +161,50 @@ class TestAnalysts:
         assert reply.status_code == 403
         assert "the owner has not allowed an analyst with your privilege" in reply.json()["what"]
 
-    def test_a_broken_token_file_lets_nobody_in(self, house):
-        house.file.write_text("{")
-        assert house.get("/v2/budget").status_code == 401
+    def test_one_wrong_privilege_keeps_out_one_analyst(self, house, caplog):
+        for _ in range(3):
+            tokens.set_privilege(house.file, "alice", [9])
+            assert house.get("/v2/budget").status_code == 403
+            assert house.get("/v2/budget", "bob").status_code == 200
+        assert caplog.text.count("alice is kept out: a privilege must be from 1 to 4") == 1
+        tokens.set_privilege(house.file, "alice", [4])
+        assert house.get("/v2/budget").status_code == 200
+
+    def test_another_privilege_counts_from_the_next_request_on(self, house):
+        def cap(name="alice"):
+            return Fraction(house.get("/v2/budget", name).json()["budget"]["cap"]["rho"])
+
+        full = cap()
+        for privilege in (2, 4, 1, 4):
+            tokens.set_privilege(house.file, "alice", [privilege])
+            assert cap() == full if privilege == 4 else cap() < full
+        # what the owner decides in the ledger stays, until the file says something new
+        house.curator.set_privilege("alice", 2)
+        assert cap() < full
+        tokens.set_privilege(house.file, "alice", [3])
+        tokens.set_privilege(house.file, "carol", [3, 1])
+        assert cap() == cap("carol") < full
+        tokens.set_privilege(house.file, "carol", [3, 2])
+        assert house.get("/v2/budget", "carol").status_code == 403
+
+    def test_changed_data_are_told_in_words_for_analysts(self, house, monkeypatch):
+        """Stored answers go on, and nothing is charged."""
+        session = house.session()
+        stored = session.query(SQL, rho=0.01)
+
+        def changed(*_):
+            raise ChangedDataError("the file /secret/people.parquet changed", "new_version=True")
+
+        monkeypatch.setattr(DuckDBEngine, "measure", changed)
+        reply = house.post("/v2/query", {"sql": SQL, "options": {"rho": 0.02}})
+        assert reply.status_code == 503
+        assert not re.search("secret|new_version|file", reply.text)
+        with pytest.raises(ChangedDataError, match="Tell the owner of the data") as refusal:
+            session.query(SQL, rho=0.02)
+        assert "still answered, free" in refusal.value.hint
+        again = session.query(SQL, rho=0.01)
+        assert (again.stored, again.estimates) == (True, stored.estimates)
+        assert session.budget.spent.rho == Fraction(1, 100)
 
 
 KEY = {"Idempotency-Key": "one.request-1"}

@@ -10,6 +10,7 @@ import http.server
 import json
 import re
 import threading
+from fractions import Fraction
 
 import httpx
 import pytest
@@ -83,7 +84,9 @@ def hub(monkeypatch):
 @pytest.fixture
 def served(build, hub):
     groups = HubAuthenticator({"analysts": 4, "students": 1})
-    return build(authenticator=groups, prefix="/services/dpnb")
+    house = build(authenticator=groups, prefix="/services/dpnb")
+    house.hub = groups
+    return house
 
 
 def get(house, token, path="/v2/budget"):
@@ -107,6 +110,25 @@ class TestUsers:
     )
     def test_others_may_not_ask(self, served, token):
         assert get(served, token).status_code == 403
+
+    def test_the_refusal_tells_a_missing_scope_from_a_missing_group(self, served):
+        scope, group = (
+            get(served, token).json()["hint"] for token in ("stranger-token", "nobody-token")
+        )
+        assert SCOPE in scope
+        assert "roles user and server" in scope
+        assert "into analysts or students" in group
+
+    def test_who_changes_group_has_the_new_privilege(self, served, hub, monkeypatch):
+        def cap():
+            served.hub._hub.cache.clear()
+            return Fraction(get(served, "alice-token").json()["budget"]["cap"]["rho"])
+
+        found = []
+        for groups in (["analysts"], ["students"], ["analysts"], ["students"]):
+            monkeypatch.setitem(USERS["alice-token"], "groups", groups)
+            found.append(cap())
+        assert found[0] == found[2] > found[1] == found[3]
 
     @pytest.mark.parametrize("token", ["unknown", "the-service-itself"])
     def test_tokens_that_the_hub_does_not_know_are_refused(self, served, token):

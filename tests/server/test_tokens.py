@@ -176,28 +176,106 @@ class TestFile:
         assert identify(file, fresh).name == "alice"
         assert refusal(file, token)[0] == 401
 
-    @pytest.mark.parametrize("damage", ["delete", "garbage", "empty", "mode", "shape", "twice"])
-    def test_a_broken_file_lets_nobody_in_until_it_is_mended(self, path, damage):
-        token = tokens.add(path, "alice", [4])
+    @pytest.mark.parametrize("damage", ["garbage", "empty", "shape", "twice", "list", "service"])
+    def test_a_damaged_file_keeps_the_tokens_that_it_held(self, path, damage, caplog):
+        token, revoked = tokens.add(path, "alice", [4]), tokens.add(path, "bob", [1])
+        tokens.revoke(path, "bob")
         file, good = TokenFile(path), path.read_text()
         data = json.loads(good)
-        if damage == "delete":
-            path.unlink()
-        elif damage == "mode":
-            path.chmod(0o644)
-        else:
-            data["analysts"] *= 2 if damage == "twice" else 1
-            data["analysts"][0]["hash"] = "" if damage == "shape" else data["analysts"][0]["hash"]
-            texts = {"garbage": "{", "empty": ""}
-            path.write_text(texts.get(damage, json.dumps(data)))
-        assert refusal(file, token)[0] == 401
+        data["analysts"] *= 2 if damage == "twice" else 1
+        data["analysts"][0]["hash"] = "" if damage == "shape" else data["analysts"][0]["hash"]
+        data["service"] = 1 if damage == "service" else data["service"]
+        texts = {"garbage": good[:-40], "empty": "", "list": "[]"}
+        path.write_text(texts.get(damage, json.dumps(data)))
+        for _ in range(3):
+            assert identify(file, token).name == "alice"
+            assert refusal(file, revoked)[0] == 401
+            assert not file.ready()
+        assert caplog.text.count("The tokens that it held stay in force.") == 1
         with pytest.raises(RequestError, match="token file"):
             TokenFile(path)
+        path.write_text(good)
+        os.utime(path)
+        assert file.ready()
+        assert identify(file, token).name == "alice"
+
+    def test_what_can_be_read_of_a_damaged_file_counts(self, path):
+        """New analysts are let in, and who is revoked, renewed or given less there is so at once."""
+        alice, bob, carol = (tokens.add(path, name, [4]) for name in ("alice", "bob", "carol"))
+        file = TokenFile(path)
+        tokens.revoke(path, "bob")
+        again, dave = tokens.renew(path, "carol"), tokens.add(path, "dave", [2])
+        data = json.loads(path.read_text())
+        data["analysts"][0]["hash"] = "no hash"
+        path.write_text(json.dumps(data))
+        assert [identify(file, token).name for token in (alice, again, dave)] == [
+            "alice", "carol", "dave",
+        ]  # fmt: skip
+        assert {refusal(file, token)[0] for token in (bob, carol)} == {401}
+
+    @pytest.mark.parametrize("withdraw", ["revoke", "renew", "remove"])
+    def test_a_revocation_never_comes_back(self, path, withdraw):
+        """An older copy of the file does not let in again whom this service has seen revoked."""
+        token, other = tokens.add(path, "alice", [4]), tokens.add(path, "bob", [4])
+        file, older = TokenFile(path), path.read_text()
+        getattr(tokens, withdraw)(path, "alice")
+        assert refusal(file, token)[0] == 401
+        for text in ("{", older):
+            path.write_text(text)
+            os.utime(path)
+            assert refusal(file, token)[0] == 401
+            assert identify(file, other).name == "bob"
+
+    @pytest.mark.parametrize("damage", ["delete", "mode"])
+    def test_a_file_that_is_gone_or_open_to_others_lets_nobody_in(self, path, damage):
+        token = tokens.add(path, "alice", [4])
+        file, good = TokenFile(path), path.read_text()
+        if damage == "delete":
+            path.unlink()
+        else:
+            path.chmod(0o644)
+        assert refusal(file, token)[0] == 401
+        assert not file.ready()
         path.unlink(missing_ok=True)
         path.touch(0o600)
         path.write_text(good)
-        os.utime(path)
+        assert file.ready()
         assert identify(file, token).name == "alice"
+
+    @pytest.mark.parametrize("privilege", [0, 11, "4", None, [], [4, 4], [True], 2.5])
+    def test_a_wrong_privilege_keeps_out_its_analyst_alone(self, path, privilege, caplog):
+        alice, bob = tokens.add(path, "alice", [4]), tokens.add(path, "bob", [1])
+        data = json.loads(path.read_text())
+        data["analysts"][0]["privilege"] = privilege
+        path.write_text(json.dumps(data))
+        file = TokenFile(path)
+        assert refusal(file, alice)[0] == 401
+        assert identify(file, bob).name == "bob"
+        assert file.known() == [Analyst("bob", 1)]
+        assert (file.ready(), file.top) == (True, 1)
+        assert "alice is kept out: " in caplog.text
+        tokens.set_privilege(path, "alice", [2])
+        assert identify(file, alice) == Analyst("alice", 2)
+
+    def test_a_privilege_may_be_written_without_a_list(self, path):
+        token = tokens.add(path, "alice", [4])
+        path.write_text(
+            path.read_text().replace('"privilege": [\n        4\n      ]', '"privilege": 3')
+        )
+        assert identify(TokenFile(path), token) == Analyst("alice", 3)
+
+    def test_another_privilege_keeps_the_token(self, path):
+        token = tokens.add(path, "alice", [4])
+        file = TokenFile(path)
+        tokens.set_privilege(path, "alice", [2, 1])
+        assert identify(file, token) == Analyst("alice", (2, 1))
+        for wrong in ([], [0], [11]):
+            with pytest.raises(RequestError):
+                tokens.set_privilege(path, "alice", wrong)
+        with pytest.raises(RequestError, match="no analyst 'bob'"):
+            tokens.set_privilege(path, "bob", [2])
+        with pytest.raises(RequestError, match="no analyst 'bob'"):
+            tokens.remove(path, "bob")
 
     def test_one_that_cannot_be_replaced_stays_as_it_was(self, path, monkeypatch):
         def full(descriptor):
