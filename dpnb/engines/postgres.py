@@ -16,10 +16,10 @@ from psycopg.sql import Identifier
 from dpnb.engines.codes import code_of, no_ids, short_text
 from dpnb.engines.dialect import Dialect, present
 from dpnb.engines.rules import rule_of
-from dpnb.engines.scans import Engine, engine_failure
+from dpnb.engines.scans import Engine, changed_rows, engine_failure
 from dpnb.engines.sources import find_column, misfit, text, undiscovered
 from dpnb.engines.statements import StatementEngine, Work
-from dpnb.errors import ChangedDataError, SchemaError
+from dpnb.errors import SchemaError
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real
 from dpnb.schema.joins import Join
 from dpnb.schema.table import Table
@@ -204,10 +204,7 @@ class PostgresEngine(StatementEngine):
 
     def _refuse_changed(self) -> NoReturn:
         self._changed = True
-        raise ChangedDataError(
-            "the table's rows have changed since it was opened",
-            "Nothing was charged. Open it again, with new_version=True.",
-        )
+        raise changed_rows()
 
     def _fetched(self, statement: str, work: Work) -> list[Any]:
         with self._turn:

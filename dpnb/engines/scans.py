@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from dpnb.errors import DpnbError, EngineError
+from dpnb.errors import ChangedDataError, DpnbError, EngineError
 from dpnb.views.measures import Axis, Scan
 
 if TYPE_CHECKING:
@@ -164,6 +164,14 @@ def engine_failure() -> EngineError:
         "the engine could not carry out this request",
         "Nothing was charged. Try again. If it fails again, check that the table's file is complete, or "
         "free some memory and reopen the session.",
+    )
+
+
+def changed_rows() -> ChangedDataError:
+    """Return the error for rows that are no longer those with which the table was opened."""
+    return ChangedDataError(
+        "the table's rows have changed since it was opened",
+        "Nothing was charged. Open it again, with new_version=True.",
     )
 
 

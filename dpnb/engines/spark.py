@@ -1,4 +1,4 @@
-"""Spark: read a data frame through one view of codes; every request is one SQL statement.
+"""Spark: compute a data frame's codes once and keep them there; every request is one SQL statement.
 
 This works on classic sessions and on Spark Connect. Only counts and sums of declared groups reach
 the driver.
@@ -11,14 +11,14 @@ import hmac
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeVar
 
 from dpnb.engines.codes import short_text
-from dpnb.engines.dialect import Measuring, present
+from dpnb.engines.dialect import present
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.rules import rule_of
-from dpnb.engines.scans import Engine, engine_failure
+from dpnb.engines.scans import Engine, changed_rows, engine_failure
 from dpnb.engines.sources import find_column, misfit, undiscovered
 from dpnb.engines.spark_dialect import (
     FITS,
@@ -26,18 +26,17 @@ from dpnb.engines.spark_dialect import (
     TEXTS,
     SparkDialect,
     id_code,
-    is_long,
     normaliser,
     raw,
     text,
     type_name,
 )
+from dpnb.engines.spark_plan import check_plan
 from dpnb.engines.statements import StatementEngine, Work
 from dpnb.errors import DpnbError, SchemaError
 from dpnb.schema.columns import Category, Real
 from dpnb.schema.joins import Join
 from dpnb.schema.table import Table
-from dpnb.views.measures import Scan
 
 T = TypeVar("T")
 
@@ -59,10 +58,16 @@ def _is_loud(record: logging.LogRecord) -> bool:
 
 
 class SparkEngine(StatementEngine):
-    """The normalised rows of one table, as a view over a Spark data frame.
+    """The normalised rows of one table, computed once from a Spark data frame.
 
-    Every statement reads and normalises the rows again, from the cache if the frame is cached. The
-    frame must hold the same rows each time.
+    A row that could move between two answers would be counted in both of them for the price of one.
+    So the codes are fixed at the opening by a local checkpoint: they stay on the executors and have
+    no lineage, so Spark cannot compute them again. If an executor that holds some of them is lost,
+    requests fail until the table is opened again.
+
+    With ``in_memory=[]`` the frame stays where it is, and every statement reads and normalises its
+    rows again. After each request, before anything is charged, their keyed fingerprint is compared
+    with that of the opening, which takes a second pass. If it differs, nothing is answered any more.
 
     Parameters
     ----------
@@ -72,7 +77,8 @@ class SparkEngine(StatementEngine):
     Raises
     ------
     SchemaError
-        If a declared column is missing, or a column's type cannot hold its kind.
+        If a declared column is missing, a column's type cannot hold its kind, or the frame's plan
+        says that its rows change (``spark_plan``).
 
     Notes
     -----
@@ -91,11 +97,15 @@ class SparkEngine(StatementEngine):
         self._spark: Any = table.source.sparkSession
         self._lookup_key = table.key
         self._looked_up: set[str] = set()
-        self._lists: dict[str, tuple[str, str]] = {}
-        self._guarded(lambda: self._load(table))
+        self._stays = table.in_memory == ()
+        self._fixed: dict[str, Any] = {}
+        self._seal: tuple[bytes, str] | None = None
+        self._changed = False
+        self._comparisons: list[Callable[[], None]] = []
+        self._each([f"{self._name}_source"], lambda source, _: self._load(table, source))
         self._check_key(table)
 
-    def _load(self, table: Table) -> None:
+    def _load(self, table: Table, source: str) -> None:
         if table.source.isStreaming:
             raise SchemaError(
                 "a streaming data frame is not supported: its rows change",
@@ -110,11 +120,7 @@ class SparkEngine(StatementEngine):
                 raise misfit(name, kind, type_name(declared))
             # in two steps, so that a value that is used several times is computed once
             values.append(f"{raw(kind, f's{place}', declared)} AS v{i}")
-            code = normaliser(kind, f"v{i}", declared)
-            codes.append(f"{code} AS c{i}")
-            if isinstance(kind, Category) and is_long(kind):
-                self._lists[name] = f"v{i}", code
-                codes.append(f"v{i}")
+            codes.append(f"{normaliser(kind, f'v{i}', declared)} AS c{i}")
         for i, name in enumerate(table.schema.undeclared):
             place = names.index(find_column(name, list(names)))
             if type_name(types[place]) not in FITS[Category] | {NOTHING}:
@@ -128,24 +134,56 @@ class SparkEngine(StatementEngine):
             self._text_ids = type_name(types[place]) in TEXTS
         held = {name: types[names.index(find_column(name, list(names)))] for name in table.columns}
         self._reading = rule_of(table, held)
-        source = f"{self._name}_source"
         # by position: names may differ only by case, or hold any character
         table.source.toDF(*(f"s{i}" for i in range(len(names)))).createOrReplaceTempView(source)
         try:
-            self._spark.sql(
+            check_plan(self._spark, source)
+            self._fix(
+                self._rows,
                 f"SELECT * FROM (SELECT {', '.join(codes)} "
-                f"FROM (SELECT {', '.join(values)} FROM {source})) WHERE {present(self._sql.needed(table).values())}"
-            ).createOrReplaceTempView(self._rows)
+                f"FROM (SELECT {', '.join(values)} FROM {source})) WHERE {present(self._sql.needed(table).values())}",
+            )
         finally:
             # the view of codes holds its plan, time zone included
             self._spark.catalog.dropTempView(source)
 
+    def _fix(self, view: str, statement: str) -> None:
+        """Make a view of a statement's rows as they are now; in place, of the statement."""
+        frame = self._spark.sql(statement)
+        if not self._stays:
+            # eager: the rows are computed here, and only here
+            frame = frame.localCheckpoint(eager=True)
+            self._fixed[view] = frame
+        frame.createOrReplaceTempView(view)
+
     def _keep(self, statement: str) -> str:
-        """Compute the rows once; they stay in Spark's cache."""
-        table_name = f"{self._name}_kept"
-        self._ask([f"CACHE TABLE {table_name} AS {statement}"])
-        self._lists = {}
-        return table_name
+        all_rows, kept = self._rows, f"{self._name}_kept"
+        self._each([statement], lambda sql, _: self._fix(kept, sql))
+        if not self._stays:
+            self._guarded(lambda: self._forget(all_rows))
+        return kept
+
+    def bound(self, key: bytes, last: Collection[str] = ()) -> None:
+        """Keep at most ``max_rows`` rows of each id; from now on rows that stay in place are compared."""
+        if self._stays:
+            if self._seal is None:
+                # no ledger has asked for the fingerprint of these rows
+                self.fingerprint(key)
+            self._comparisons.append(self._compare)
+        super().bound(key, last)
+
+    def _ask(self, statements: Sequence[str]) -> list[Any]:
+        rows = super()._ask(statements)
+        for compare in self._comparisons:
+            compare()
+        return rows
+
+    def _compare(self) -> None:
+        """Refuse rows that are not those of the opening; from then on without reading them."""
+        key, seal = self._seal or (b"", "")
+        if self._changed or self._fingerprint(key) != seal:
+            self._changed = True
+            raise changed_rows()
 
     def _guarded(self, work: Callable[[], T]) -> T:
         """Run engine work unlogged; any failure becomes a fixed error without cause or context."""
@@ -174,9 +212,13 @@ class SparkEngine(StatementEngine):
     def _stop(self, work: Work) -> None:
         self._tags()[2](work.name)
 
+    def _is_remote(self) -> bool:
+        """Whether the session is one of Spark Connect."""
+        return type(self._spark).__module__.startswith("pyspark.sql.connect")
+
     def _tags(self) -> tuple[Callable[[str], object], ...]:
         """Return the functions that tag, untag and stop jobs of this thread."""
-        if type(self._spark).__module__.startswith("pyspark.sql.connect"):
+        if self._is_remote():
             return self._spark.addTag, self._spark.removeTag, self._spark.interruptTag
         # in a classic session, tags are visible only to the thread that set them
         context = self._spark.sparkContext
@@ -204,6 +246,8 @@ class SparkEngine(StatementEngine):
         """Look up the codes of another table, by its key or by its ids."""
         name = f"{self._name}_{'ids' if join.ids else 'keys'}_of_{join.table}"
         if name not in self._looked_up:
+            if isinstance(other, SparkEngine):
+                self._comparisons += other._comparisons
             self._guarded(lambda: self._codes(other, join).createOrReplaceTempView(name))
             self._looked_up.add(name)
         self._sql.join(join, name)
@@ -230,6 +274,7 @@ class SparkEngine(StatementEngine):
         engine.__dict__.update(self.__dict__)
         engine._schema, engine._rows, engine._running = table.schema, name, {}
         engine._sql, engine._looked_up = SparkDialect(table.schema, name), set()
+        engine._comparisons = [*self._comparisons, *other._comparisons]
         return engine
 
     def _codes(self, other: Engine, join: Join) -> Any:
@@ -249,17 +294,17 @@ class SparkEngine(StatementEngine):
                 codes = codes.set_column(i, field_.name, codes.column(i).cast("int64"))
         return self._spark.createDataFrame(codes)
 
-    def _grouped(self, scan: Scan, aggregation: Measuring, rows: str) -> str:
-        if self._lists.keys() & set(scan.keys) and aggregation.adds_up:
-            return self._sql.by_found(self._lists, scan.keys, aggregation, rows)
-        return super()._grouped(scan, aggregation, rows)
-
     def fingerprint(self, key: bytes) -> str:
         """Return a keyed fingerprint of the rows in any order, from one statement.
 
         Each row's codes are mixed twice into 64 bits (xxHash64, each time after a secret number);
         HMAC-SHA256 seals the sums of these mixes and the number of rows.
         """
+        seal = self._fingerprint(key)
+        self._seal = key, seal
+        return seal
+
+    def _fingerprint(self, key: bytes) -> str:
         codes = [
             f"COALESCE(c{i}, CAST('NaN' AS DOUBLE))"
             if isinstance(kind, Real)
@@ -283,9 +328,8 @@ class SparkEngine(StatementEngine):
             for i in range(2)
             for bit in range(0, 64, _LIMB_BITS)
         )
-        return self._sealed(
-            key, f"SELECT COUNT(*), {limbs} FROM (SELECT {mixes} FROM {self._rows})"
-        )
+        rows = f"{self._name}_rows" if self._stays else self._rows
+        return self._sealed(key, f"SELECT COUNT(*), {limbs} FROM (SELECT {mixes} FROM {rows})")
 
     def close(self) -> None:
         """Release the rows."""
@@ -298,3 +342,7 @@ class SparkEngine(StatementEngine):
     def _forget(self, *views: str) -> None:
         for view in views:
             self._spark.catalog.dropTempView(view)
+            frame = self._fixed.pop(view, None)
+            if frame is not None and not self._is_remote():
+                # a Connect server does this when its client has let go of the frame
+                frame._jdf.queryExecution().logical().rdd().unpersist(False)

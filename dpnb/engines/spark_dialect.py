@@ -33,7 +33,7 @@ NOTHING = "VOID"
 """The type of columns without any value."""
 
 _FEW = 16
-"""Up to this many values, a CASE is as fast as grouping by the texts themselves."""
+"""Up to this many values, a CASE is as fast as a map."""
 _BUCKET = 4
 """Values per bucket of a longer list."""
 # possessive: no backtracking, so that no text takes long or needs a deep stack
@@ -70,14 +70,6 @@ def _place(values: Sequence[str], value: str) -> str:
     maps = f"from_json({text(json.dumps(buckets))}, 'ARRAY<MAP<STRING, INT>>')"
     bucket = f"CAST(crc32({value}) % {len(buckets)} AS INT)"
     return f"try_element_at(get({maps}, {bucket}), {value})"
-
-
-def is_long(kind: Category) -> bool:
-    """Return whether to group by the texts first and look them up afterwards.
-
-    Not if ``other`` is declared: each undeclared text would be a group.
-    """
-    return len(kind.values) > _FEW and kind.other is None
 
 
 def raw(kind: Kind, column: str, declared: str) -> str:

@@ -244,7 +244,7 @@ class StatementEngine(ABC):
 
     def _sealed(self, key: bytes, statement: str) -> str:
         """Return the HMAC-SHA256 of a statement's result, which is one row of integers."""
-        (sums,) = self._ask([statement])
+        ((sums,),) = self._each([statement], self._fetched)
         numbers = json.dumps([int(total or 0) for total in sums]).encode()
         return hmac.new(key, numbers, hashlib.sha256).hexdigest()
 
@@ -265,7 +265,7 @@ class StatementEngine(ABC):
 
     def check(self) -> None:
         """Raise an error if no request can run."""
-        self._ask(["SELECT 1"])
+        self._each(["SELECT 1"], self._fetched)
 
     def interrupt(self, thread: int) -> None:
         """Stop the scan that runs in the thread with the given identifier."""

@@ -94,8 +94,9 @@ class Table:
         The name used in FROM: letters, digits and underscores.
     source : data frame, path or DuckDB relation
         pandas, polars or pyarrow table, DuckDB relation, or the path of a Parquet or CSV file. It
-        is read once, when a session opens; later changes have no effect. A Parquet file or a Spark
-        data frame (classic or Connect) is read in place and must not change.
+        is read once, when a session opens; later changes have no effect. A Parquet file is read in
+        place and must not change. The declared columns of a Spark data frame (classic or Connect)
+        are computed once and stay on the executors.
         ``postgresql://user@host/database#schema.table`` is a table or view in PostgreSQL, spelled
         as in its catalog; without ``schema`` it is in ``public``. The password can be in
         ``PGPASSWORD`` or ``~/.pgpass``; over a network add ``?sslmode=verify-full`` before the
@@ -112,7 +113,9 @@ class Table:
     in_memory : sequence of str, optional
         Declared columns whose codes are kept in memory: statements that use only these are answered
         several times faster. For each row a column needs 1 byte if it has up to 255 values, 2 if up
-        to 65,535, 4 if up to 4,294,967,295, else 8. By default all columns, if they fit.
+        to 65,535, 4 if up to 4,294,967,295, else 8. By default all columns, if they fit. For a
+        Spark data frame only ``[]`` is possible: it leaves the frame where it is, which takes two
+        passes over it for each request, and refuses everything once the rows have changed.
     memory_mb : float, optional
         At most so many megabytes (10**6 bytes) for them. Named columns are taken in the given order
         as long as they fit, by default all of them; the others stay where they are. If none are

@@ -372,12 +372,15 @@ class TestFailures:
     @pytest.mark.parametrize("spark", ["classic", "connect"], indirect=True)
     @pytest.mark.parametrize("column", ["n", "m"])
     def test_one_fixed_text_and_nothing_in_logs(self, spark, column, vectors, capfd, caplog):
-        table = Table("t", failing(spark), self.SCHEMA)
+        frame = failing(spark)
+        table = Table("t", frame, self.SCHEMA, in_memory=[])
+        fixed = Table("u", frame, Schema({column: self.SCHEMA[column]}))
         engine = SparkEngine(table)
         capfd.readouterr()
         for look in (
             lambda: vectors(engine, table, f"SELECT SUM({column}) FROM t"),
             lambda: engine.fingerprint(b"key"),
+            lambda: SparkEngine(fixed),
         ):
             with caplog.at_level(logging.DEBUG), pytest.raises(EngineError) as caught:
                 look()
@@ -399,13 +402,10 @@ class TestFailures:
         frame = (
             classic.range(4).selectExpr("id AS n", "id AS m").mapInPandas(dying, "n long, m long")
         )
-        table = Table("t", frame, self.SCHEMA)
-        engine = SparkEngine(table)
         with pytest.raises(EngineError) as caught:
-            vectors(engine, table, COUNT + " WHERE n > 3")
+            SparkEngine(Table("t", frame, self.SCHEMA))
         assert str(caught.value) == str(engine_failure())
         assert chain(caught.value) == [caught.value]
-        engine.close()
 
     def test_engines_show_nothing(self, classic):
         engine = SparkEngine(Table("t", classic.range(3), Schema({"id": Integer(0, 9)})))
@@ -444,7 +444,7 @@ class TestInterrupts:
     def test_a_scan_is_stopped_with_its_jobs(self, spark, classic, vectors):
         # hours of work; the sessions share a driver, which knows the stages of both
         frame = spark.range(0, 10**14, 1, 2).selectExpr("id % 7 AS n")
-        table = Table("t", frame, Schema({"n": Integer(0, 9)}))
+        table = Table("t", frame, Schema({"n": Integer(0, 9)}), in_memory=[])
         engine, failures = SparkEngine(table), []
         stages = classic.sparkContext.statusTracker().getActiveStageIds
 

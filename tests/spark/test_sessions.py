@@ -68,7 +68,10 @@ class TestPrivately:
         schema = Schema({"n": Integer(0, 9)})
         many = classic.range(0, 10**13, 1, 2).selectExpr("id % 7 AS n")
         curator = Curator(Table("t", many.limit(10), schema), budget=Budget(rho=1), noise=Still())
-        few, slow = curator._runner.engines["t"], SparkEngine(Table("t", many, schema))
+        few, slow = (
+            curator._runner.engines["t"],
+            SparkEngine(Table("t", many, schema, in_memory=[])),
+        )
         curator._runner.engines["t"] = slow
         cancel, caught = threading.Event(), []
 
