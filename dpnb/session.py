@@ -240,11 +240,15 @@ class Session:
             raise RequestError("the list of statements is empty", "Pass a list of SQL strings.")
         total = Price.together(prices)
         if not total.affordable:
+            hint = "Leave some out, or ask for larger margins of error. Nothing was charged."
+            if not total.spent.exceeds(total.remaining, total.privacy):
+                raise BudgetError(
+                    f"together these statements would be refused: {total.refusal}", hint
+                )
             cost = loss_text(total.spent, total.privacy, None)
             left = loss_text(total.remaining, total.privacy, None, left=True)
             raise BudgetError(
-                f"together these statements cost {cost}, but only {left} is left",
-                "Leave some out, or ask for larger margins of error. Nothing was charged.",
+                f"together these statements cost {cost}, but only {left} is left", hint
             )
         answers: list[Answer] = []
         for statement in statements:

@@ -288,15 +288,20 @@ def price(
     levels: Mapping[str, Fraction],
     expected: tuple[Width, ...],
     origin: Origin | None = None,
+    refusal: str = "",
 ) -> Price:
-    """Return the price of a plan: ``cost`` out of ``left``, and the expected margins of error."""
+    """Return the price of a plan: ``cost`` out of ``left``, and the expected margins of error.
+
+    ``refusal`` says why the statement would be refused now.
+    """
     epsilon = _bought(wanted, levels)
     budget = status(store, analyst)
     return Price(
         sql=sql.strip(),
         bill=replace(budget.charged(cost), remaining=left),
         confidence=wanted.accuracy.confidence,
-        affordable=not cost.exceeds(left, budget.privacy),
+        affordable=not refusal,
+        refusal=refusal,
         widths=expected,
         origin=origin,
         bought=() if epsilon is None else (epsilon,),

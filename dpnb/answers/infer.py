@@ -19,7 +19,7 @@ from dpnb.estimation.intervals import shifted
 from dpnb.estimation.joint import Joint
 from dpnb.releases.held import Known
 from dpnb.schema.columns import cell_count
-from dpnb.sql.formulas import linear
+from dpnb.sql.formulas import linear, statistics_of
 from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Derived, Query
 from dpnb.sql.values import Column, bounds_of
@@ -93,7 +93,9 @@ def _formula(output: Derived, query: Query, version: int) -> Part:
     if weights is None or any(leaf.function.is_mean for leaf in output.leaves):
         raise RequestError(
             f"{output.alias!r} cannot be inferred: only counts, sums and averages can",
-            "Infer these, and use .ratio() or .difference() of the result.",
+            "Infer a COUNT, SUM or AVG."
+            if statistics_of(output.formula)
+            else "Infer its counts, sums and averages, each as a column of its own.",
         )
     constant, factors = weights
     views = []

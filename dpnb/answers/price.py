@@ -55,6 +55,9 @@ class Price(Billed, Shown):
     bill : Bill
         The cost now, and what is left before it is paid.
     affordable : bool
+        Whether the statement would be answered now.
+    refusal : str
+        Why not, in the words of the refusal; empty if it would be answered.
     widths : tuple of (alias, rows or None, margin of error or None)
         For each aggregate its margin of error; for AVG in groups of ``rows`` rows. None for
         formulas other than weighted sums: their intervals depend on the released values.
@@ -79,6 +82,7 @@ class Price(Billed, Shown):
     bill: Bill
     confidence: float
     affordable: bool
+    refusal: str
     widths: tuple[Width, ...]
     origin: Origin | None = None
     bought: tuple[str, ...] = ()
@@ -104,6 +108,7 @@ class Price(Billed, Shown):
             sql=";\n".join(price.sql for price in prices),
             bill=replace(first.bill, spent=sum((price.spent for price in prices[1:]), first.spent)),
             affordable=all(price.affordable for price in prices),
+            refusal=next((price.refusal for price in prices if price.refusal), ""),
             widths=tuple(
                 (f"{i}: {alias}", size, width)
                 for i, price in enumerate(prices, start=1)

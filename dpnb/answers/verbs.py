@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +15,13 @@ from dpnb.answers.price import Price
 from dpnb.answers.query import AnswerRequest
 from dpnb.answers.reuse import OnlineRequest
 from dpnb.errors import RequestError
+from dpnb.ledger.accountant import Cost
 from dpnb.ledger.accounts import OWNER
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.releases import accuracy
 from dpnb.releases.call import Call, Verb
 from dpnb.releases.held import Held, planned
-from dpnb.releases.request import Request
+from dpnb.releases.request import Ready, Request
 from dpnb.releases.runner import Runner
 from dpnb.sql.functions import Function
 from dpnb.sql.parser import parse
@@ -86,6 +87,8 @@ def priced(runner: Runner, requests: Sequence[AnswerRequest | OnlineRequest]) ->
         state = store.accountant
         trial = state.synopses.sketch()
         balances: dict[str, PrivacyLoss] = {}
+        bought: dict[str, Cost] = {}
+        definitions: dict[str, Mapping[str, Any]] = {}
         purchases: dict[str, Held] = {}
         prices = []
         for request in requests:
@@ -98,12 +101,17 @@ def priced(runner: Runner, requests: Sequence[AnswerRequest | OnlineRequest]) ->
                     request.planned(request_plan.alone, purchases) if purchases else request_plan
                 )
                 request_plan = online.bought
-            if purchases and charge is None:
-                definitions = {name: view.definition() for name, view in request_plan.views.items()}
-                cost = state.cost(row, request_plan.level_targets(), definitions, trial)
+            if charge is None:
+                own = {name: view.definition() for name, view in request_plan.views.items()}
+                definitions |= own
+                if purchases:
+                    cost = state.cost(row, request_plan.level_targets(), own, trial)
             levels = {view: step.level for view, step in cost.steps.items()}
             levels = levels if charge is None else dict(charge.levels)
             balance = balances.setdefault(row, assembly.status(store, row).remaining)
+            together = bought[row].then(cost) if row in bought else cost
+            asked = Ready(ready.plan, charge, together)
+            refusal = runner.refusal(typed_request, asked, definitions)
             origin = None if online is None else online.origin
             widths = (
                 assembly.widths(request_plan, row, levels, store)
@@ -112,11 +120,20 @@ def priced(runner: Runner, requests: Sequence[AnswerRequest | OnlineRequest]) ->
             )
             prices.append(
                 assembly.price(
-                    request.sql, request_plan, row, cost.row, balance, store, levels, widths, origin
+                    request.sql,
+                    request_plan,
+                    row,
+                    cost.row,
+                    balance,
+                    store,
+                    levels,
+                    widths,
+                    origin,
+                    refusal,
                 )
             )
-            if prices[-1].affordable:
-                balances[row] = balance - cost.row
+            if not refusal:
+                bought[row], balances[row] = together, balance - cost.row
                 state.note(row, cost, trial)
                 if charge is None:
                     purchases |= {

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 from dpnb.answers.assembly import status
 from dpnb.decide.assembly import (
@@ -146,9 +147,10 @@ class Decider:
         plan, privacy = self.plan, self.plan.privacy
         with self.runner.reading():
             first, most, free = self._to_pay()
+            done = free or self.studies or self._settled()
+            refusal = "" if done else self._refusal()
             budget = status(self.store, self.analyst)
         options = plan.options
-        left = budget.remaining.level(privacy)
         return DecisionPrice(
             sql=self.sql.strip(),
             condition=condition_text(plan),
@@ -173,9 +175,37 @@ class Decider:
             response=None if plan.response is None else PrivacyLoss.of(plan.response, privacy),
             ceiling=PrivacyLoss.of(plan.ceiling, privacy),
             free=free,
-            affordable=first.level(privacy) <= left and first.level(privacy) <= most,
+            affordable=not refusal,
+            refusal=refusal,
             warnings=plan.warnings,
         )
+
+    def _settled(self) -> bool:
+        """Return whether no further part is needed, after what was paid for."""
+        taken, options = self._taken(), self.plan.options
+        if not self.plan.steps or not taken:
+            return False
+        if options.mode == "hybrid":
+            return not self._in_doubt()
+        current_stage = stage(self.plan, len(taken), self.analyst, self.store)
+        return self._done(self._built(current_stage, len(taken))) is not None
+
+    def _refusal(self) -> str:
+        """Return why the next part would be refused now; '' if it would be answered."""
+        request: Request[Any, Any]
+        steps = len(self._taken())
+        try:
+            if not self.plan.steps or (steps and self.plan.options.mode == "hybrid"):
+                positions = self._in_doubt() if self.plan.steps else None
+                request = self._response(positions)
+                if self._response_to_pay(positions)[1]:
+                    self._check_most(self.plan.worst)
+            else:
+                request = self._step(steps + 1)
+                self._check_step(steps + 1)
+        except BudgetError as error:
+            return error.what
+        return self.runner.refusal(request, self.runner.ready(request))
 
     def _to_pay(self) -> tuple[PrivacyLoss, Fraction, bool]:
         """Return the next part's cost, the most all may cost, and whether past answers suffice."""
@@ -343,10 +373,16 @@ class Decider:
         return f"Stopped: {error.what}. {hint} What was paid for is shown.".replace("  ", " ")
 
     def _check_step(self, step: int) -> None:
-        """Refuse a step that is not paid for yet and would exceed ``most``."""
-        charges = self.store.accountant.charges
-        if (self.analyst, step_name(self.plan, step)) not in charges:
-            self._check_most(self.plan.level(step))
+        """Refuse a step that is not paid for yet and would exceed ``most``.
+
+        A decision that follows from past answers needs no step.
+        """
+        if self.plan.options.most is None:
+            return
+        with self.runner.reading() as store:
+            is_paid = (self.analyst, step_name(self.plan, step)) in store.accountant.charges
+            if not is_paid and (step > 1 or self._from_past() is None):
+                self._check_most(self.plan.level(step))
 
     def _check_most(self, after: Fraction) -> None:
         """Refuse to continue if the decision would then have cost more than ``most``."""

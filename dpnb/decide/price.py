@@ -40,7 +40,9 @@ class DecisionPrice(Billed, Shown):
     free : bool
         Whether past answers alone suffice.
     affordable : bool
-        Whether the next step can be paid.
+        Whether the next step would be answered now.
+    refusal : str
+        As in ``Price``.
     warnings : tuple of str
 
     Examples
@@ -70,6 +72,7 @@ class DecisionPrice(Billed, Shown):
     ceiling: PrivacyLoss
     free: bool
     affordable: bool
+    refusal: str
     warnings: tuple[str, ...]
 
     def share(self) -> float:

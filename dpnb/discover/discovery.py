@@ -197,6 +197,8 @@ class DiscoveryPrice(Billed, Shown):
     bill : Bill
         Current cost, and what is left before it.
     affordable : bool
+    refusal : str
+        As in ``Price``.
 
     Examples
     --------
@@ -210,6 +212,7 @@ class DiscoveryPrice(Billed, Shown):
     hidden: int
     bill: Bill
     affordable: bool
+    refusal: str
 
     def share(self) -> float:
         """Return the cost as a share of what is left, of rho or of delta; infinite if nothing is.

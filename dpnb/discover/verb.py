@@ -23,14 +23,16 @@ def _discover(
 
 def _priced(runner: Runner, row: str, call: Call) -> DiscoveryPrice:
     with runner.reading() as store:
-        ready = runner.ready(_request(runner, row, call))
-        plan, cost = ready.plan, ready.cost.row
-        budget = status(store, row)
+        request = _request(runner, row, call)
+        ready = runner.ready(request)
+        plan, budget = ready.plan, status(store, row)
+        refusal = runner.refusal(request, ready)
         return DiscoveryPrice(
             detection=plan.detection,
             hidden=plan.threshold.margin_of_error(plan.confidence),
-            bill=budget.charged(cost),
-            affordable=not cost.exceeds(budget.remaining, budget.privacy),
+            bill=budget.charged(ready.cost.row),
+            affordable=not refusal,
+            refusal=refusal,
         )
 
 

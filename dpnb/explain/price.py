@@ -49,6 +49,8 @@ class ExplanationPrice(Billed, Shown):
     bill : Bill
         The cost now, and what is left before it is paid.
     affordable : bool
+    refusal : str
+        As in ``Price``.
     unsaid : bool
         Whether nobody gave a cost: an explanation that was released before costs nothing, a new one
         a fifth of what is left.
@@ -81,6 +83,7 @@ class ExplanationPrice(Billed, Shown):
 
     bill: Bill
     affordable: bool
+    refusal: str
     unsaid: bool
     candidates: int
     confidence: float
@@ -183,17 +186,20 @@ def price(
     store: Store,
     cost: PrivacyLoss,
     largest: float | None,
+    refusal: str,
 ) -> ExplanationPrice:
     """Return the price of a plan for which ``cost`` is still to be paid.
 
-    ``largest`` is a bound on all influences, in their own units.
+    ``largest`` is a bound on all influences, in their own units; ``refusal`` says why the
+    explanation would be refused now.
     """
     budget = status(store, analyst)
     scale, _ = scale_of(question)
     divisor = 1.0 if scale is None else scale
     return ExplanationPrice(
         bill=budget.charged(cost),
-        affordable=cost.rho <= budget.remaining.rho,
+        affordable=not refusal,
+        refusal=refusal,
         unsaid=plan.unsaid,
         candidates=plan.space.size,
         confidence=plan.design.confidence,

@@ -50,7 +50,8 @@ def _priced(runner: Runner, row: str, call: Call) -> ExplanationPrice:
         target = ready.plan.target
         rows = smallest_rows(request.question, target, row, store, runner.tables, runner.cache)
         largest = None if rows is None else largest_influence(target, rows)
-        return price(ready.plan, request.question, row, store, ready.cost.row, largest)
+        refusal = runner.refusal(request, ready)
+        return price(ready.plan, request.question, row, store, ready.cost.row, largest, refusal)
 
 
 EXPLAIN = Verb("question", OPTIONS, Explanation, _explain, ExplanationPrice, _priced)

@@ -123,6 +123,16 @@ class Cost:
     regions: Mapping[str, Region] = field(default_factory=dict)
     bounds: Mapping[str | None, Mapping[Place, PrivacyLoss]] = field(default_factory=dict)
 
+    def then(self, later: Cost) -> Cost:
+        """Return the cost of this request and of a later one, whose steps start from this one's."""
+        return Cost(
+            self.table + later.table,
+            self.row + later.row,
+            {**self.steps, **later.steps},
+            {**self.regions, **later.regions},
+            {**self.bounds, **later.bounds},
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Charge:
@@ -353,6 +363,20 @@ class Accountant:
     def check(self, charge: PrivacyLoss, paid: Fraction = _ZERO) -> None:
         """Refuse a charge that would exceed the cap; depends on charges alone (privacy filter)."""
         check(charge, self.spent, self.cap, self.privacy, paid=paid)
+
+    def holds_answers(self, row: str, definitions: Iterable[Mapping[str, Any]]) -> bool:
+        """Return whether an account holds answers from which others may follow, of the same tables.
+
+        Counts of different ids, and one-off releases, give no other answer.
+        """
+        about = {_rows_of(definition) for definition in definitions}
+        held = [
+            view for who, view in self.synopses.cells if who == row and view in self.definitions
+        ]
+        return any(
+            past["measure"][0] in ("count", "sum") and _rows_of(past) in about
+            for past in map(self.definitions.__getitem__, held)
+        )
 
     def paid(self, analyst: str, cost: Cost) -> Fraction:
         """Return the rho at which an analyst already has a request's answer; 0 if there is none.
@@ -635,6 +659,16 @@ def left_of(cap: PrivacyLoss, spent: PrivacyLoss, privacy: PrivacyDefinition) ->
     return replace(PrivacyLoss.of(left, privacy), delta=delta)
 
 
+def _rows_of(definition: Mapping[str, Any]) -> tuple[object, object]:
+    """Return the table of a view or a one-off release, and its version."""
+    target = definition if "measure" in definition else definition["target"]
+    return target["table"], target["version"]
+
+
+ALLOW = "Only the owner of the data can allow more. Nothing was charged."
+"""The end of the hint of every refusal by a limit."""
+
+
 def check(
     charge: PrivacyLoss,
     spent: PrivacyLoss,
@@ -675,15 +709,13 @@ def check(
     if cost <= rest:
         name, cost, rest = "delta", charge.delta, left.delta
         hint = _less_delta(rest, privacy)
-    if spent != NONE:
-        hint += "What follows from past answers is free: session.infer(sql). "
     for digits in (4, 8, 12):
         price, left_over = amount_text(cost, digits), amount_text(rest, digits, left=True)
         if price != left_over:
             break
     raise BudgetError(
         f"this costs {name} {price}, but {left_over} is left{whose}",
-        f"{hint}Only the owner of the data can allow more. Nothing was charged.",
+        f"{hint}{ALLOW}",
         limit=limit,
     )
 

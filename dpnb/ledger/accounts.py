@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpnb.errors import BudgetError, RequestError, given
-from dpnb.ledger.accountant import Accountant, Cost, check, damaged, left_of, person
+from dpnb.ledger.accountant import ALLOW, Accountant, Cost, check, damaged, left_of, person
 from dpnb.ledger.columns import Named, asked_of, lost, read_by, reads
 from dpnb.ledger.mechanism import NONE
 from dpnb.ledger.policy import MOST_PRIVILEGE, Policy, check_privilege, privileges_of
@@ -29,6 +29,8 @@ OWNER = "owner"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 _ZERO = Fraction(0)
 _OWN = "the analyst's own limit"
+FREE = "What follows from past answers is free: session.infer(sql). "
+"""In the hint of a refusal, if the account holds answers from which others may follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,23 +409,42 @@ class ProvenanceTable:
         ``names`` has the names of the declared views among the cost's views. ``definitions`` gives
         the public definitions of its views, or of the request if it is a one-off release.
         Everything rests on charges alone. Other analysts' charges show only in the single text of
-        :func:`exhausted`: an account's own price and remainder depend on its own charges
-        (docs/methods/dprovdb.md, statement 22).
+        :func:`exhausted`: what an account has left depends on its own charges, and so does what a
+        request costs it (docs/methods/dprovdb.md, statement 22).
 
         Raises
         ------
         BudgetError
         """
+        try:
+            return self._checked(row, request, cost, names, now, definitions)
+        except BudgetError as error:
+            if not self.state.holds_answers(row, definitions().values()):
+                raise
+            hint = error.hint.replace(ALLOW, f"{FREE}{ALLOW}")
+            raise BudgetError(error.what, hint, limit=error.limit) from None
+
+    def _checked(
+        self,
+        row: str,
+        request: str,
+        cost: Cost,
+        names: Mapping[str, Sequence[str]],
+        now: str,
+        definitions: Callable[[], Mapping[str, Mapping[str, Any]]],
+    ) -> list[tuple[int, Fraction]]:
+        """Check all limits, see :meth:`check`."""
         if self.policy is None:
             self.state.check(cost.table, self.state.paid(row, cost))
             self._check_views(cost, names)
-            self._check_columns(row, request, cost, definitions)
+            self._check_columns(row, request, cost, definitions, own=False)
             return []
         grant_parts = [] if row not in self.rows else self._check_row(row, cost, now)
+        self._check_columns(row, request, cost, definitions, own=True)
         try:
             self.state.check(cost.table)
             self._check_views(cost, names)
-            self._check_columns(row, request, cost, definitions)
+            self._check_columns(row, request, cost, definitions, own=False)
             self._check_together(row, request, cost)
             self._check_reserved(row, cost)
         except BudgetError as error:
@@ -450,10 +471,14 @@ class ProvenanceTable:
             cap, paid = liability + self.remaining(row, now), self.state.paid(row, request_cost)
             check(cost, liability, cap, privacy, " to you", _OWN, paid)
             # the giver has spent what was granted
-            raise exhausted(_OWN)
+            raise exhausted("the limit of the giver of a grant")
         if self._answering(row, cost, grant_parts) is None:
             # the exact charge fits, but its rounded sum would lie just beyond the limit
-            raise exhausted(_OWN)
+            raise BudgetError(
+                "this would end just beyond your own limit",
+                f"Ask for a slightly less accurate answer. {ALLOW}",
+                limit=_OWN,
+            )
         return grant_parts
 
     def _answering(
@@ -496,14 +521,19 @@ class ProvenanceTable:
         request: str,
         cost: Cost,
         definitions: Callable[[], Mapping[str, Mapping[str, Any]]],
+        *,
+        own: bool,
     ) -> None:
-        """Refuse a charge that would exceed a column's limit, whatever the statement."""
+        """Refuse a charge that would exceed a column's limit, whatever the statement.
+
+        ``own`` limits are those for the account's analyst alone; the others are for all together.
+        """
         if not self.columns:
             return
         state, new_definitions = self.state, definitions()
         everyone = {row, *(who for who, _ in (*state.synopses.cells, *state.once))}
         for (name, columns), limit in self.columns.items():
-            if name is not None and name != person(row):
+            if own != (name is not None) or (own and name != person(row)):
                 continue
             rows = everyone if name is None else {row, *self.rows_of([name])}
 
@@ -519,7 +549,8 @@ class ProvenanceTable:
             if (after + cost.row if once else after).exceeds(limit, self.privacy):
                 column_names = ", ".join(sorted(f"{table}.{column}" for table, column in columns))
                 raise BudgetError(
-                    "a column's limit is reached", "Nothing was charged.",
+                    f"your limit for {column_names} is reached" if own else "a column's limit is reached",
+                    f"A less accurate answer may pass. {ALLOW}",
                     limit=f"the limit of the column {column_names}",
                 )  # fmt: skip
 
@@ -715,8 +746,7 @@ def exhausted(limit: str) -> BudgetError:
     """
     return BudgetError(
         "budget exhausted: a limit that is not your own refuses this",
-        "A less accurate answer may pass, and past answers are free: session.infer(sql). "
-        "Only the owner of the data can allow more. Nothing was charged.",
+        f"A less accurate answer may pass. {ALLOW}",
         limit=limit,
     )
 

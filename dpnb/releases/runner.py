@@ -326,23 +326,48 @@ class Runner:
         self, request: Request[P, R], ready: Ready[P], now: str
     ) -> list[tuple[int, Fraction]]:
         """Refuse what would exceed a limit; return what is taken from which grant."""
-        plan, cost = ready.plan, ready.cost
-        limit: str
-        refused: BudgetError | RequestError
         try:
-            self._protect(self, request, plan, cost)
-        except RequestError as error:
-            limit, refused = "a protected claim", error
-        else:
-            names = {} if not cost.steps else self.declared.names(cost.steps)
-            try:
-                return self.store.provenance.check(
-                    request.analyst, plan.request, cost, names, now, partial(definitions_of, plan)
-                )
-            except BudgetError as error:
-                limit, refused = error.limit, error
-        refusal = Refusal(request.analyst, request.verb, request.words(plan), cost.row, limit)
-        raise _Refused(refused, refusal)
+            return self._allowed(request, ready, now, partial(definitions_of, ready.plan))
+        except (BudgetError, RequestError) as error:
+            limit = error.limit if isinstance(error, BudgetError) else "a protected claim"
+            words = request.words(ready.plan)
+            refusal = Refusal(request.analyst, request.verb, words, ready.cost.row, limit)
+            raise _Refused(error, refusal) from None
+
+    def _allowed(
+        self,
+        request: Request[P, R],
+        ready: Ready[P],
+        now: str,
+        definitions: Callable[[], Mapping[str, Mapping[str, Any]]],
+    ) -> list[tuple[int, Fraction]]:
+        """Check a protected claim and all limits; return what is taken from which grant."""
+        plan, cost = ready.plan, ready.cost
+        self._protect(self, request, plan, cost)
+        names = {} if not cost.steps else self.declared.names(cost.steps)
+        return self.store.provenance.check(
+            request.analyst, plan.request, cost, names, now, definitions
+        )
+
+    def refusal(
+        self,
+        request: Request[P, R],
+        ready: Ready[P],
+        definitions: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> str:
+        """Return why a request would be refused now, in the words of its refusal; '' if it is not.
+
+        So a price and what it is the price of never disagree. Needs the lock. ``definitions`` has
+        the public definitions of all views of the cost, if it is that of several requests.
+        """
+        if ready.stored is not None:
+            return ""
+        made = partial(definitions_of, ready.plan) if definitions is None else lambda: definitions
+        try:
+            self._allowed(request, ready, self.store.now(), made)
+        except (BudgetError, RequestError) as error:
+            return "" if request.known(ready.plan) is not None else error.what
+        return ""
 
     def check(self) -> None:
         """Raise the error that prevents every request now, of the ledger or of a table's engine.

@@ -122,7 +122,7 @@ def _object(required: dict[str, Any], **more: Any) -> dict[str, Any]:
 def _schemas() -> dict[str, Any]:
     loss = {"$ref": "#/components/schemas/PrivacyLoss"}
     losses = {"spent": loss, "remaining": loss, "cap": loss}
-    price = {**losses, "privacy": TEXT, "affordable": TRUTH}
+    price = {**losses, "privacy": TEXT, "affordable": TRUTH, "refusal": TEXT}
     free: dict[str, Any] = {}
     origin = _object({"way": {"enum": ["history", "refined", "new"]}, "alone": loss, "past": WHOLE})
     stamp = {
@@ -183,7 +183,7 @@ def _schemas() -> dict[str, Any]:
              "hidden_low": WHOLE, "hidden_high": WHOLE, "detection": _OBJECT, "stored": TRUTH}
         ),
         "DiscoveryPrice": _object(
-            {**losses, "detection": _OBJECT, "hidden": WHOLE, "affordable": TRUTH}
+            {**losses, "detection": _OBJECT, "hidden": WHOLE, "affordable": TRUTH, "refusal": TEXT}
         ),
         "Prices": _object(
             {"prices": {**LIST, "items": _object(

@@ -282,8 +282,7 @@ class TestOthers:
             curator.close()
         assert texts == {
             "budget exhausted: a limit that is not your own refuses this. A less accurate answer may "
-            "pass, and past answers are free: session.infer(sql). Only the owner of the data can allow "
-            "more. Nothing was charged."
+            "pass. Only the owner of the data can allow more. Nothing was charged."
         }
 
 

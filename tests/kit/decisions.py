@@ -210,7 +210,7 @@ def price(**changes):
         implicants=((0, 1), (2,)),
         readings=(("flights", "COUNT(*)"), ("delay", "AVG(delay)"), ("late", "COUNT(*)")),
         costs=tuple(loss(cost) for cost in (0.16, 0.32, 0.64, 1.28, 2.56, 5.12)), spent=loss(0.64),
-        first=loss(0.16), response=None, ceiling=loss(2.8904), free=False, affordable=True,
+        first=loss(0.16), response=None, ceiling=loss(2.8904), free=False, affordable=True, refusal="",
         remaining=loss(0.7), cap=loss(1), privacy=PURE, delta=None, warnings=("Beware.",),
     )  # fmt: skip
     return changed(made, **changes)

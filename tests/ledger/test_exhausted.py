@@ -8,7 +8,7 @@ import pytest
 
 from dpnb.curator import Curator
 from dpnb.errors import BudgetError
-from dpnb.ledger.accounts import exhausted
+from dpnb.ledger.accounts import FREE, exhausted
 from dpnb.ledger.policy import Policy
 from dpnb.privacy.budget import Budget
 from dpnb.session import Session
@@ -20,7 +20,6 @@ BY_SEX = "SELECT sex, COUNT(*) AS k FROM t GROUP BY sex"
 BOTH = "SELECT sex, COUNT(*) AS k, SUM(n) AS s FROM t GROUP BY sex"
 ALL = "SELECT COUNT(*) AS k FROM t"
 PART = "SELECT COUNT(*) AS k FROM t WHERE sex = 'F'"
-FREE = "What follows from past answers is free: session.infer(sql). "
 OWNER = "Only the owner of the data can allow more. Nothing was charged."
 
 
@@ -109,7 +108,8 @@ class TestOthers:
             curator.limit(**limit)
         curator.session("b").query("SELECT job, COUNT(*) AS k FROM t GROUP BY job", rho="0.5")
         session = curator.session("a")
-        assert session.price(BY_SEX, rho="0.99").affordable
+        assert not session.price(BY_SEX, rho="0.99").affordable
+        assert session.price(BY_SEX, rho="0.3").affordable
         assert refusal(session, BY_SEX, rho="0.99") == str(exhausted(""))
         session.query(BY_SEX, rho="0.3")
         session.infer(PART)

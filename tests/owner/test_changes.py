@@ -11,7 +11,7 @@ import pytest
 
 from dpnb.curator import Curator
 from dpnb.errors import BudgetError, LedgerError, RequestError
-from dpnb.ledger.accounts import exhausted
+from dpnb.ledger.accounts import FREE, exhausted
 from dpnb.ledger.policy import Policy
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PrivacyLoss
@@ -30,7 +30,7 @@ def ask(curator: Curator, analyst: str, view: int, rho: object) -> Fraction:
 def refused(curator: Curator, analyst: str, view: int, rho: object) -> str:
     with pytest.raises(BudgetError) as refusal:
         ask(curator, analyst, view, rho)
-    return str(refusal.value)
+    return str(refusal.value).replace(FREE, "")
 
 
 def limits(curator: Curator) -> list[Fraction]:

@@ -315,10 +315,9 @@ def plan_sentences(price: DecisionPrice) -> list[str]:
     elif price.privacy is not GDP:
         sentences.append(_ceiling(loss_text(price.ceiling, price.privacy, None)))
     if not price.affordable:
-        left = loss_text(price.remaining, price.privacy, None, left=True)
         larger = "" if price.mode == "rr" else "a larger u, or "
         sentences.append(
-            f"The next part costs more than is left ({left}), or more than you allowed (most). Give "
+            f"The next part would be refused now: {price.refusal}. Less costs a decision with "
             f"{larger}larger errors (beta, alpha)."
         )
     return [*sentences, *price.warnings, *_called(price), "Nothing was spent."]

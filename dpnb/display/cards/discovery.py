@@ -137,7 +137,7 @@ def price_info_table(price: DiscoveryPrice) -> InfoTable:
         (f"count found with {sure} probability", f"{price.detection.surely:,}"),
         ("margin of error of the number of hidden values", f"± {price.hidden:,}"),
     )
-    caption, note = price_words(price.bill, affordable=price.affordable)
+    caption, note = price_words(price.bill, price.refusal)
     notes = (note, detection_sentence(price.detection))
     return InfoTable(caption, ("", "expected"), rows, price.stamp, notes)
 

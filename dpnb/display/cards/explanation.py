@@ -286,7 +286,7 @@ def price_info_table(price: ExplanationPrice) -> InfoTable:
         ("rank", f"separates influences that differ by {shown(price.resolution)}"),
         ("candidates", f"{price.candidates:,} predicates"),
     )
-    caption, note = price_words(price.bill, affordable=price.affordable)
+    caption, note = price_words(price.bill, price.refusal)
     default = (
         "You gave no privacy cost: this explanation was already released to you."
         if price.spent.rho == 0

@@ -25,7 +25,7 @@ def price_info_table(price: Price) -> InfoTable:
         )
         for alias, size, width in price.widths
     )
-    caption, note = price_words(price.bill, affordable=price.affordable)
+    caption, note = price_words(price.bill, price.refusal)
     notes = [note, *filter(None, [price.counted])]
     if price.bought:
         notes.append(words.bought_sentence(price.bought))
@@ -35,16 +35,18 @@ def price_info_table(price: Price) -> InfoTable:
     return InfoTable(caption, header, rows, price.stamp, tuple(notes))
 
 
-def price_words(bill: Bill, *, affordable: bool) -> tuple[str, str]:
-    """Return the price as a caption, and a note on what would be left."""
+def price_words(bill: Bill, refusal: str) -> tuple[str, str]:
+    """Return the price as a caption, and a note on what would be left, or why it is refused."""
     spent, remaining, privacy = bill.spent, bill.remaining, bill.privacy
     left = remaining.level(privacy)
-    if affordable:
+    if not refusal:
         after = f"This would leave {words.left_text(remaining - spent, bill)}"
-    elif spent.level(privacy) <= left:
+    elif spent.level(privacy) > left:
+        after = f"Only {privacy.parameter} {amount_text(left, left=True)} is left"
+    elif spent.delta > remaining.delta:
         after = f"Only delta {amount_text(remaining.delta, left=True)} is left"
     else:
-        after = f"Only {privacy.parameter} {amount_text(left, left=True)} is left"
+        after = f"It would be refused now: {refusal}"
     free = spent.level(privacy) == 0
     cost = "free" if free else loss_text(spent, privacy, bill.delta)
     return f"Price: {cost}", f"{after}. Nothing was spent."
