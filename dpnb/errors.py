@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 _MOST_LETTERS = 400
 """Longest text of what happened, and of the hint, in characters."""
@@ -143,12 +143,8 @@ def closest(word: str, words: Sequence[str], *, alike: float = 0.6) -> str:
     return next(iter(matches or difflib.get_close_matches(word, words, n=1, cutoff=alike)), "")
 
 
-def nearest(word: str, words: Sequence[str], *, quote: bool = False) -> str:
-    """Return 'Did you mean ...?' for a close match, else the first few choices."""
-
-    def shown(text: str) -> str:
-        return repr(text) if quote else text
-
+def nearest(word: str, words: Sequence[str], *, shown: Callable[[str], str] = str) -> str:
+    """Return 'Did you mean ...?' for a close match, else the first few choices, as ``shown``."""
     close = closest(word, words)
     if close:
         return f"Did you mean {shown(close)}?"

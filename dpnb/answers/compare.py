@@ -50,7 +50,7 @@ def find_group(answer: Answer, name: object) -> int:
     labels = [label(group) for group in answer.groups]
     raise RequestError(
         f"this answer has no group {shown_label(name)}",
-        nearest(label(target), labels, quote=True),
+        nearest(label(target), labels, shown=repr),
     )
 
 

@@ -116,7 +116,7 @@ class Category:
         if value not in self.values:
             raise SchemaError(
                 f"{given(value)} is not a declared category",
-                nearest(value, self.values, quote=True),
+                nearest(value, self.values, shown=repr),
             )
         return self.scale.compare(operator, self.values.index(value))
 

@@ -14,6 +14,7 @@ from dpnb.errors import SchemaError, SqlError, nearest
 from dpnb.schema.columns import Category, Constant
 from dpnb.sql.canonical import simplify
 from dpnb.sql.query import And, Or, Predicate, Within
+from dpnb.sql.quoting import as_written
 from dpnb.sql.relations import Relation, Scope
 from dpnb.sql.source import Node, Source, others
 
@@ -63,6 +64,16 @@ class Conditions:
                         node,
                     )
 
+    def _refuse_unit(self, node: Node, relations: Sequence[Relation]) -> None:
+        for relation in relations:
+            unit = relation.table.unit
+            if unit is not None and relation.identifies(node.name):
+                self.refuse(
+                    f"{unit.column!r} is the column of the privacy unit, whose ids are protected",
+                    f"Use COUNT(*) for rows, or COUNT(DISTINCT {as_written(unit.column)}) for ids.",
+                    node,
+                )
+
     def column(self, node: Node) -> str:
         """Return the declared spelling of the column that a node names."""
         if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
@@ -84,14 +95,18 @@ class Conditions:
         matches = self.scope.find(node.name, _qualifier(node))
         if not matches:
             self._refuse_undeclared(node, relations)
+            self._refuse_unit(node, relations)
             columns = [name for relation in relations for name in relation.table.schema]
-            self.refuse(f"unknown column {node.name!r}", nearest(node.name, columns), node)
+            self.refuse(
+                f"unknown column {node.name!r}", nearest(node.name, columns, shown=as_written), node
+            )
         if len(matches) > 1:
             self.refuse(
                 f"several tables have a column {node.name!r}",
-                " or ".join(f"{relation.shown}.{node.name}" for relation, _ in matches).join(
-                    ("Write ", ".")
-                ),
+                " or ".join(
+                    f"{as_written(relation.shown)}.{as_written(node.name)}"
+                    for relation, _ in matches
+                ).join(("Write ", ".")),
                 node,
             )
         return matches[0][1]

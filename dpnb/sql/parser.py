@@ -34,6 +34,7 @@ from dpnb.sql.query import (
     Predicate,
     Query,
 )
+from dpnb.sql.quoting import as_written, meant, names_of
 from dpnb.sql.relations import read_from
 from dpnb.sql.source import Node, Source, others
 from dpnb.sql.statistics import is_statistic
@@ -89,14 +90,23 @@ def parse(
         raise SqlError(
             f"params must be a dict, got {given(params)}", "Pass params={'name': value}."
         )
-    source = Source(text)
+    Source(text)
+
+    def read(spelled: str) -> Query:
+        source = Source(spelled)
+        try:
+            statement = _Statement(source, tables, params or {}, thresholds, deciding)
+            query = statement.query(source.tree())
+        except RecursionError:
+            raise SqlError("the statement is nested too deeply", "Flatten it.") from None
+        source.check()
+        return query
+
     try:
-        statement = _Statement(source, tables, params or {}, thresholds, deciding)
-        query = statement.query(source.tree())
-    except RecursionError:
-        raise SqlError("the statement is nested too deeply", "Flatten it.") from None
-    source.check()
-    return query
+        return read(text)
+    except SqlError as error:
+        failure = meant(error, text, names_of(tables), read)
+    raise failure
 
 
 class _Statement:
@@ -205,7 +215,7 @@ class _Statement:
                     )
                 self.refuse(
                     f"GROUP BY takes the column, not its alias {node.name!r}",
-                    f"Write GROUP BY {self.source.written(entry.this)}.",
+                    f"Write GROUP BY {as_written(entry.this.name)}.",
                     node,
                 )
 

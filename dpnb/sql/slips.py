@@ -103,6 +103,10 @@ def _advice(tokens: Sequence[Any], start: int) -> str:
     balance = sum({"(": 1, ")": -1}.get(token.text, 0) for token in tokens)
     if balance:
         return f"{'Close' if balance > 0 else 'Remove'} a bracket."
+    if word == "," and 0 < place < len(tokens) - 1:
+        digits = tokens[place - 1].text, tokens[place + 1].text
+        if all(map(str.isdecimal, digits)):
+            return f"Write a decimal point: {_cut('.'.join(digits))}."
     if place == len(tokens) - 1 and word in ("AND", "OR", "NOT"):
         return f"Write a condition after {word}, or remove it."
     if place >= 2 and word == "(" and before[-1:] in (["SELECT"], ["GROUP BY"]):

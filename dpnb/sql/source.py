@@ -25,7 +25,7 @@ _BRACKETS = {sqlglot.TokenType.L_PAREN: 1, sqlglot.TokenType.R_PAREN: -1}
 _QUOTED = (sqlglot.TokenType.STRING, sqlglot.TokenType.IDENTIFIER)
 _NO_SPACE = re.compile("[\x1c-\x1f\x85\u1680\u2028\u2029]")
 """Characters that sqlglot reads as spaces, and DuckDB as letters of a name."""
-_ENCLOSED = re.compile(r"--[^\n]*|/\*.*?\*/|'[^']*'|\"[^\"]*\"|/\*|['\"]", re.DOTALL)
+ENCLOSED = re.compile(r"--[^\n]*|/\*.*?\*/|'[^']*'|\"[^\"]*\"|/\*|['\"]", re.DOTALL)
 """A comment or a quoted text, or else the beginning of one that does not end."""
 
 
@@ -38,7 +38,7 @@ def opened(text: str) -> int:
     (-1, 6)
     """
     marks = ("'", '"', "/*")
-    return next((mark.start() for mark in _ENCLOSED.finditer(text) if mark[0] in marks), -1)
+    return next((mark.start() for mark in ENCLOSED.finditer(text) if mark[0] in marks), -1)
 
 
 def others(arguments: Mapping[str, Any], *known: str) -> list[str]:

@@ -287,7 +287,7 @@ REFUSED = [
     (f"{ORDER} JOIN products p USING (product_id) JOIN visits c {IDS}", "both tables may hold several",
      "visits c", "Join these two tables alone with JOIN, or declare max_rows=1 for the"),
     (f"SELECT c.customer_id, COUNT(*) FROM orders o JOIN customers c {IDS} GROUP BY c.customer_id",
-     "unknown column 'customer_id'", "c.customer_id", "Declared"),
+     "'customer_id' is the column of the privacy unit", "c.customer_id", "Use COUNT(*) for rows, or COUNT(DIST"),
     (f"SELECT COUNT(DISTINCT c.customer_id) FROM orders o LEFT JOIN customers c {IDS}",
      "COUNT(DISTINCT) counts only 'customer_id'", None, "COUNT(DISTINCT customer_id)"),
 ]  # fmt: skip
