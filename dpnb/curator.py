@@ -134,8 +134,11 @@ class Curator(Ownership):
 
         Examples
         --------
-        >>> owner = dpnb.Curator.administer("people.ledger")
-        >>> owner.disable("bob")
+        >>> import dpnb
+        >>> dpnb.Curator.administer("nowhere.ledger")
+        Traceback (most recent call last):
+            ...
+        dpnb.errors.LedgerError: there is no such ledger (nowhere.ledger). Name the ledger that ...
         """
         return cls._of(administered(ledger, anchor))
 

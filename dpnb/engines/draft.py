@@ -8,6 +8,7 @@ import math
 import re
 from fractions import Fraction
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from dpnb.errors import SchemaError
@@ -17,6 +18,16 @@ from dpnb.schema.table import check_name
 if TYPE_CHECKING:
     from dpnb.engines.summary import Summary
 
+_ANSWER = "one_row_per_person"
+_QUESTION = (
+    "# WHO IS PROTECTED? dpnb refuses this file until you answer.{0}\n"
+    "# If a column says whose row it is, use its [unit] below: dpnb then protects all rows of one id.\n"
+    "# It keeps max_rows of them; fewer lose some rows, and twice as many double the noise.\n"
+    "# If each person has exactly one row, write true:\n"
+    f'{_ANSWER} = "?"\n'
+)
+_RHO = 0.02
+"""Of the margins of error that a draft shows."""
 STAMP = (
     "# DRAFT, made from the data: NOT PRIVATE. For the owner only; do not show it to analysts.\n"
     "# Replace every bound, bin and value by public knowledge: what you would write without these\n"
@@ -24,6 +35,9 @@ STAMP = (
     "draft = true\n"
 )
 MOST_BINS = 10
+FEW_IDS = 10
+OFTEN = 10
+"""So many different values may be ids if a value has at most so many rows on average."""
 PLAIN_VALUES = 30
 """Whole numbers with at most this range need no bins."""
 _ID = re.compile(r"(^|[_ -])([iI][dD]|uuid|UUID|guid|GUID)$|[a-z0-9]I[dD]$")
@@ -60,7 +74,8 @@ def draft_schema(source: Any, name: str | None = None) -> Draft:
     -------
     Draft
         A str. Whole numbers, real numbers and days have bins and bounds rounded outward; up to
-        50 texts are listed. Comments propose possible ids as the privacy unit.
+        50 texts are listed. It asks whose rows these are, and lists the columns that may say so;
+        ``Table.load`` refuses the file until ``[unit]`` or ``one_row_per_person = true`` is in it.
 
     Raises
     ------
@@ -95,16 +110,19 @@ def draft_schema(source: Any, name: str | None = None) -> Draft:
     ]
     path = str(source) if isinstance(source, (str, Path)) else None
     head = {"name": name, **({} if path is None else {"source": path}), "complete": complete}
-    parts = [STAMP, _toml(head)]
+    # the privacy unit is the first thing to decide
+    asked = sorted(filter(_may_be_id, summaries), key=_likelihood)
+    found = "" if asked else " No column repeats like an id."
+    question = _QUESTION.format(found + "".join(f"\n# - {_told(summary)}" for summary in asked))
+    parts = [STAMP, question, _toml(head)]
     if path is None:
         parts.append("# The file with the rows, relative to this one; Table.load needs it:\n"
                      '# source = "rows.parquet"\n')  # fmt: skip
-    # the privacy unit is the first thing to decide
-    parts += map(_unit, filter(_may_be_id, summaries))
+    parts += map(_unit, asked)
     for column_summary in summaries:
         if column_summary.name in declared:
             parts.append(
-                f"{_remark(column_summary)}{_toml({'columns': {column_summary.name: declared[column_summary.name]}})}"
+                f"{_remark(column_summary, declared[column_summary.name])}{_toml({'columns': {column_summary.name: declared[column_summary.name]}})}"
             )
         else:
             parts.append(_left_out(column_summary))
@@ -153,7 +171,7 @@ def _toml(content: dict[str, Any]) -> str:
 
 def _declared(summary: Summary) -> dict[str, Any] | None:
     """Return the declaration of a column, or None to leave it out."""
-    if not summary.present or _ID.search(summary.name) or summary.holds == "other":
+    if not summary.present or _is_id(summary) or summary.holds == "other":
         return None
     try:
         if summary.holds == "text":
@@ -219,11 +237,35 @@ def _days(low: datetime.date, high: datetime.date) -> dict[str, Any]:
 
 
 def _may_be_id(summary: Summary) -> bool:
-    """Return whether a column can be an id: by its name, or by a different value in each row."""
-    if not summary.present or summary.holds not in ("text", "whole"):
+    """Return whether a column can be an id: by its name, or because it has many different values."""
+    if not summary.present or summary.spelling or summary.holds not in ("text", "whole"):
         return False
-    unique = summary.different == summary.rows > PLAIN_VALUES
-    return unique or _ID.search(summary.name) is not None
+    many = summary.different > PLAIN_VALUES or (
+        summary.different >= FEW_IDS and summary.different * OFTEN >= summary.present
+    )
+    return many or _ID.search(summary.name) is not None
+
+
+def _is_id(summary: Summary) -> bool:
+    """Return whether a column is left out as an id, until the owner says that it is none."""
+    often = summary.different * OFTEN >= summary.present and summary.most > 1
+    return _ID.search(summary.name) is not None or (
+        often and _may_be_id(summary) and summary.different > PLAIN_VALUES
+    )
+
+
+def _likelihood(summary: Summary) -> tuple[bool, bool, int]:
+    """Return a key that puts the likeliest ids first."""
+    return _ID.search(summary.name) is None, not _is_id(summary), -summary.different
+
+
+def _told(summary: Summary) -> str:
+    """Return how often the values of a column repeat."""
+    rows = "one row each" if summary.most == 1 else f"up to {summary.most:,} rows each"
+    return (
+        f"{_named(summary)}: {summary.different:,} values in {summary.present:,} rows, {rows}: does it say "
+        "whose row it is?"
+    )
 
 
 def _named(summary: Summary) -> str:
@@ -233,7 +275,7 @@ def _named(summary: Summary) -> str:
 
 def _left_out(summary: Summary) -> str:
     name = _named(summary)
-    if _ID.search(summary.name) and summary.holds in ("text", "whole"):
+    if _is_id(summary) and (summary.holds == "whole" or _ID.search(summary.name)):
         return f"# Column {name} looks like an id, so it is left out.\n"
     if summary.holds == "other":
         return f"# Column {name} holds {summary.type} values. No kind of column fits them, so it is left out.\n"
@@ -241,6 +283,7 @@ def _left_out(summary: Summary) -> str:
         return f"# Column {name} holds no values: left out.\n"
     if summary.holds == "text":
         return (
+            f"{_spelling(summary)}"
             f"# Column {name} has {summary.different:,} different strings: left out. If some are\n"
             "# public, list them, with one value for all others:\n"
             f"# [columns.{name}]\n"
@@ -251,19 +294,41 @@ def _left_out(summary: Summary) -> str:
     return f"# Column {name} has values that fit no bounds: left out.\n"
 
 
-def _remark(summary: Summary) -> str:
-    """Return a comment on a column with missing values, or ""."""
-    if summary.present == summary.rows:
+def _remark(summary: Summary, declaration: dict[str, Any]) -> str:
+    """Return comments on a column: missing values, what its bounds cost."""
+    lines = _spelling(summary)
+    if declaration["type"] in ("integer", "real") and not summary.spelling:
+        largest = max(abs(declaration["low"]), abs(declaration["high"]))
+        lines += (
+            f"# With these bounds a SUM at rho {_RHO} has a margin of error of {_margin(largest)}, times\n"
+            "# max_rows if there is a [unit]. Bounds half as wide halve it.\n"
+        )
+    if summary.present < summary.rows:
+        lines += "# Missing in some rows.\n"
+    return lines
+
+
+def _spelling(summary: Summary) -> str:
+    """Return a comment on texts that are numbers or days in a spelling of spreadsheets, or ""."""
+    if summary.spelling is None:
         return ""
-    return "# Missing in some rows.\n"
+    return (
+        f"# Column {_named(summary)} holds {summary.spelling.holds}.\n"
+        "# dpnb does not read them so. Read the file with pandas, and give dpnb the data frame:\n"
+        f"# {summary.spelling.reading.format(_named(summary))}\n"
+    )
+
+
+def _margin(sensitivity: float) -> str:
+    """Return the margin of error of one total, at 95 % confidence and the draft's rho."""
+    margin = NormalDist().inv_cdf(0.975) * sensitivity / math.sqrt(2 * _RHO)
+    return f"{float(f'{margin:.2g}'):,g}" if margin < 1e6 else f"{margin:.1e}"
 
 
 def _unit(summary: Summary) -> str:
     most = 1 if summary.most <= 1 else int(max(step(Fraction(summary.most), 1), Fraction(2)))
     return (
-        f"# Does {_named(summary)} say whose row it is? Then protect all rows of one id, not single rows.\n"
-        "# max_rows is the number of rows that are kept for each id:\n"
         "# [unit]\n"
         f"# column = {_named(summary)}\n"
-        f"# max_rows = {most}\n"
+        f"# max_rows = {most}  # then a count at rho {_RHO} has a margin of error of {_margin(most)}\n"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -11,6 +11,8 @@ from dpnb.engines.duckdb import connected, quoted
 from dpnb.engines.normaliser import NUMBERS, TEXTS, WHOLE
 from dpnb.engines.scans import guarded
 from dpnb.engines.sources import file_path, file_source, frame_source, is_csv, unread
+from dpnb.engines.sources import text as literal
+from dpnb.engines.spelling import SPELLINGS, Spelling
 from dpnb.errors import EngineError
 
 Holds: TypeAlias = Literal["text", "whole", "number", "day", "other"]
@@ -40,6 +42,8 @@ class Summary:
         Least and greatest value, for numbers and days.
     values : tuple of str
         Texts in ascending order; empty if there are more than 50.
+    spelling : Spelling or None
+        How most of its texts write numbers or days that dpnb does not read as such.
     """
 
     name: str
@@ -52,6 +56,7 @@ class Summary:
     low: Any = None
     high: Any = None
     values: tuple[str, ...] = ()
+    spelling: Spelling | None = None
 
     def __repr__(self) -> str:
         return "Summary(private)"
@@ -102,9 +107,34 @@ def _columns(connection: Any, source: Any) -> list[Summary]:
     if relation == "texts":
         texts = set(types)
     return [
-        _column(connection, relation, name, types[name], loose=name in texts)
+        _spelled(
+            connection,
+            relation,
+            _column(connection, relation, name, types[name], loose=name in texts),
+        )
         for name in _first(list(types))
     ]
+
+
+def _spelled(connection: Any, relation: str, summary: Summary) -> Summary:
+    """Add the spelling of most texts of a column, if it is one of spreadsheets."""
+    # days without marks are read as whole numbers
+    days = summary.holds == "whole" and 19_000_101 <= (summary.low or 0) <= summary.high < 3e7
+    if not summary.present or not (days or summary.holds == "text"):
+        return summary
+    text = f"CAST({quoted(summary.name)} AS VARCHAR)"
+    fitting = ", ".join(
+        f"COUNT(*) FILTER (regexp_full_match(x, {literal(spelling.pattern)}))"
+        for spelling in SPELLINGS
+    )
+    plain, *counts = connection.execute(
+        f"SELECT COUNT(TRY_CAST(x AS DOUBLE)), {fitting} FROM (SELECT {text} AS x FROM {relation})"
+    ).fetchone()
+    for spelling, count in zip(SPELLINGS, counts, strict=True):
+        fits = spelling is SPELLINGS[-1] if days else plain < MOSTLY * summary.present
+        if fits and count >= MOSTLY * summary.present:
+            return replace(summary, spelling=spelling)
+    return summary
 
 
 def _names(frame: Any) -> list[str]:

@@ -497,6 +497,25 @@ def _checked_aliases(
     return tuple(map(tuple, sets))
 
 
+def _check_protection(content: Mapping[str, Any], path: str | Path) -> None:
+    """Refuse a file whose question about whose rows these are has no answer, or two."""
+    answer = content.get("one_row_per_person")
+    if answer is None or content.get("public") is True:
+        return
+    if answer is not True and "unit" not in content:
+        raise SchemaError(
+            "the file does not say whose rows these are",
+            "Write [unit] with the column that says so, or one_row_per_person = true.",
+            str(path),
+        )
+    if answer is True and "unit" in content:
+        raise SchemaError(
+            "the file has [unit], and says that each person has one row",
+            "Delete one_row_per_person.",
+            str(path),
+        )
+
+
 def read_toml(path: str | Path) -> dict[str, Any]:
     """Read a table's TOML file.
 
@@ -518,16 +537,18 @@ def read_toml(path: str | Path) -> dict[str, Any]:
             "Replace every bound and value by public knowledge. Then delete the line draft = true.",
             str(path),
         )
+    _check_protection(content, path)
     entries = {
         "name", "source", "public", "key", "aliases", "complete", "undeclared", "columns", "unit",
-        "budget", "policy", "views", "analysts", "in_memory", "memory_mb",
+        "budget", "policy", "views", "analysts", "in_memory", "memory_mb", "one_row_per_person",
     }  # fmt: skip
     unknown = sorted(set(content) - entries)
     if unknown:
         raise SchemaError(
             f"unknown entry {given(unknown[0])}",
             "A table's file has name, source, public, key, aliases, complete, undeclared, views, "
-            "in_memory, memory_mb, [columns], [unit], [budget], [policy] and [analysts].",
+            "in_memory, memory_mb, one_row_per_person, [columns], [unit], [budget], [policy] and "
+            "[analysts].",
             str(path),
         )
     return content

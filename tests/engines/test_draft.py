@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import tomllib
+import uuid
 from fractions import Fraction
 
 import numpy as np
@@ -31,12 +33,14 @@ FRAME = pd.DataFrame(
         "person_id": [7, 7, 7, 9],
     }
 )
+QUESTION = 'one_row_per_person = "?"'
 
 
 def gone_through(draft: str) -> str:
     """What the owner has left who deletes the line that has to go."""
     lines = draft.splitlines()
-    assert lines.count("draft = true") == 1
+    assert lines.count("draft = true") == lines.count(QUESTION) == 1
+    lines[lines.index(QUESTION)] = "one_row_per_person = true"
     return "\n".join(line for line in lines if line != "draft = true")
 
 
@@ -201,6 +205,9 @@ class TestIds:
     def test_a_column_named_so_is_proposed_as_unit(self):
         draft = dpnb.draft_schema(FRAME)
         assert "person_id" not in declared(draft)
+        assert (
+            '# - "person_id": 2 values in 4 rows, up to 3 rows each: does it say whose row' in draft
+        )
         assert '# [unit]\n# column = "person_id"\n# max_rows = 5' in draft
 
     @pytest.mark.parametrize("name", ["id", "ID", "user_id", "userId", "customerID", "row uuid"])
@@ -210,23 +217,141 @@ class TestIds:
     @pytest.mark.parametrize("name", ["paid", "valid", "idle", "width", "grid"])
     def test_names_of_other_things(self, name):
         draft = dpnb.draft_schema(pd.DataFrame({name: [1, 2]}))
-        assert "[unit]" not in draft
+        assert "# column = " not in draft
         assert list(declared(draft)) == [name]
 
     def test_a_column_with_a_value_for_each_row_is_proposed_too(self):
         frame = pd.DataFrame({"key": [f"k{i}" for i in range(60)], "b": 1})
         draft = dpnb.draft_schema(frame)
+        assert '"key": 60 values in 60 rows, one row each: does it say whose row it is?' in draft
         assert '# column = "key"\n# max_rows = 1' in draft
         # a few rows may have different values by chance
-        assert "[unit]" not in dpnb.draft_schema(frame.head(20))
+        assert "# column = " not in dpnb.draft_schema(frame.head(9))
+
+    @pytest.mark.parametrize("name", ["mrn", "ssn", "email", "Kundennummer", "x"])
+    @pytest.mark.parametrize("kind", ["whole", "text", "with gaps", "uuid"])
+    def test_values_that_repeat_are_asked_about_whatever_their_name_and_kind(self, name, kind):
+        numbers = [123_000 + i * i for i in range(90) for _ in range(1 + i % 6)]
+        values = {
+            "whole": numbers,
+            "text": [f"p{number}" for number in numbers],
+            "with gaps": [*numbers, None],
+            "uuid": [str(uuid.UUID(int=number)) for number in numbers],
+        }[kind]
+        draft = dpnb.draft_schema(pd.DataFrame({name: values, "b": 1}))
+        assert f'"{name}": 90 values in 315 rows, up to 6 rows each: does it say whose row' in draft
+        assert f'# column = "{name}"\n# max_rows = 10' in draft
+        assert list(declared(draft)) == ["b"]
+
+    def test_a_measure_that_repeats_is_asked_about_and_declared(self):
+        ages = pd.DataFrame({"age": [i % 80 for i in range(4_000)]})
+        draft = dpnb.draft_schema(ages)
+        assert '"age": 80 values in 4,000 rows, up to 50 rows each: does it say whose row' in draft
+        assert list(declared(draft)) == ["age"]
+
+    def test_the_likeliest_come_first(self):
+        rows = range(3_000)
+        frame = pd.DataFrame(
+            {"age": [i % 80 for i in rows], "mrn": [7 * (i % 900) for i in rows], "user_id": 1}
+        )
+        asked = re.findall(r'# - "(\w+)": ', dpnb.draft_schema(frame))
+        assert asked == ["user_id", "mrn", "age"]
+
+    @pytest.mark.parametrize("load", [Schema.load, Table.load])
+    def test_the_question_has_to_be_answered(self, load, tmp_path):
+        FRAME.to_parquet(tmp_path / "t.parquet")
+        file = tmp_path / "t.toml"
+        open_question = dpnb.draft_schema(tmp_path / "t.parquet").replace("draft = true\n", "")
+        unit = '[unit]\ncolumn = "person_id"\nmax_rows = 5\n'
+        answered = open_question.replace('"?"', "true")
+        for wrong in (open_question, open_question.replace('"?"', "false")):
+            file.write_text(wrong)
+            with pytest.raises(SchemaError, match="does not say whose rows these are") as refusal:
+                load(file)
+            assert "[unit]" in refusal.value.hint
+            assert "one_row_per_person = true" in refusal.value.hint
+        file.write_text(answered)
+        assert load(file).unit is None
+        for text in (open_question, open_question.replace(QUESTION, "")):
+            file.write_text(f"{text}\n{unit}")
+            assert load(file).unit == dpnb.Unit("person_id", max_rows=5)
+        file.write_text(f"{answered}\n{unit}")
+        with pytest.raises(SchemaError, match="has .unit., and says") as refusal:
+            load(file)
+        assert refusal.value.hint == "Delete one_row_per_person."
 
     def test_the_proposal_can_be_taken(self, tmp_path):
-        text = gone_through(dpnb.draft_schema(FRAME))
+        text = dpnb.draft_schema(FRAME).replace("draft = true\n", "").replace(QUESTION, "")
         before, _, after = text.partition("# [unit]\n")
         column, most, rest = after.split("\n", 2)
         file = tmp_path / "t.toml"
         file.write_text(f"{before}[unit]\n{column[2:]}\n{most[2:]}\n{rest}")
         assert Schema.load(file).unit == dpnb.Unit("person_id", max_rows=5)
+
+    def test_the_margins_it_names_are_those_of_prices(self, tmp_path):
+        """Of a count with the proposed unit, and of a sum with the proposed bounds."""
+        draft = dpnb.draft_schema(FRAME)
+        count, age = (
+            float(margin.replace(",", ""))
+            for margin in (
+                re.search(r"max_rows = 5  # then a count at rho 0.02 .* of ([\d,.]+)", draft)[1],
+                re.search(r"of error of ([\d,.]+), times\n(?:#.*\n)+\[columns.age\]", draft)[1],
+            )
+        )
+        schema = declared(draft)
+        budget = dpnb.Budget(rho=1)
+        people = Table("t", FRAME, schema, dpnb.Unit("person_id", max_rows=5))
+        for table, sql, margin in (
+            (people, "SELECT COUNT(*) AS n FROM t", count),
+            (Table("t", FRAME, schema), "SELECT SUM(age) AS n FROM t", age),
+        ):
+            with dpnb.Session(table, budget=budget) as session:
+                assert session.price(sql, rho=0.02).widths[0][2] == pytest.approx(margin, rel=0.02)
+
+
+class TestSpelling:
+    """What spreadsheets write is named, and read as the draft says."""
+
+    @pytest.mark.parametrize(
+        ("texts", "named", "kind", "first"),
+        [
+            (["$1,234.50", "$7.00", "($20.00)"], "money, per cent", Real, 1234.5),
+            (["12 %", "7 %", "3.5 %"], "money, per cent", Real, 12.0),
+            (["1,200", "3,400", "17"], "commas between thousands", Integer, 1200),
+            (["1.234,50 €", "7,00 €", "20,00 €"], "decimal comma", Real, 1234.5),
+            (["12,5", "7,25", "-3,0"], "decimal comma", Real, 12.5),
+            (["31/12/2024", "1/2/2024 10:30", "05/06/2024"], "31/12/2024 or", Date, "2024-12-31"),
+            (["31.12.2024", "1.2.2024", "5.6.2024"], "31.12.2024", Date, "2024-12-31"),
+            (["31-Dec-2024", "01-Feb-2024", "5 Jun 2024"], "31-Dec-2024", Date, "2024-12-31"),
+            (
+                ["December 31, 2024", "Feb 1, 2024", "Jun 5, 2024"],
+                "Dec 31, 2024",
+                Date,
+                "2024-12-31",
+            ),
+            (["20241231", "20240201", "20240605"], "without marks", Date, "2024-12-31"),
+        ],
+    )
+    def test_it_is_named_with_how_to_read_it(self, texts, named, kind, first, tmp_path):
+        path = tmp_path / "t.csv"
+        pd.DataFrame({"a": texts * 20, "b": 1}).to_csv(path, index=False)
+        draft = dpnb.draft_schema(path)
+        assert re.search(f'# Column "a" holds .*{re.escape(named)}', draft)
+        (reading,) = re.findall(r'# (frame\["a"\] = .*)', draft)
+        frame = pd.read_csv(path)
+        exec(reading, {"frame": frame, "pandas": pd})  # noqa: S102 - what the draft advises
+        again = dpnb.draft_schema(frame)
+        assert isinstance(declared(again)["a"], kind)
+        assert "holds numbers" not in again
+        assert frame["a"][0] == (pd.Timestamp(first) if kind is Date else first)
+        assert not frame["a"].isna().any()
+
+    @pytest.mark.parametrize("texts", [["a,b", "c"], ["1", "2"], ["1.5", "2"], ["2024-12-31"]])
+    def test_other_texts_are_not(self, texts, tmp_path):
+        path = tmp_path / "t.csv"
+        pd.DataFrame({"a": texts * 20, "b": 1}).to_csv(path, index=False)
+        assert "spreadsheet" not in dpnb.draft_schema(path)
+        assert "frame[" not in dpnb.draft_schema(path)
 
 
 class TestSources:
