@@ -47,7 +47,6 @@ from dpnb.releases.options import Options
 from dpnb.schema.table import protection
 from dpnb.session import Session
 from dpnb.spelling import with_options
-from dpnb.sql.source import split
 
 _NO_TABLE = re.compile(r"unknown table '(\w+)'")
 
@@ -329,6 +328,9 @@ class Dpnb(Magics):
         session = self._session(options.on)
         params = self._namespace
         accuracy = read(QUERY, options, params)
+        # the parser is not needed to load the magics
+        from dpnb.sql.source import split
+
         statements = split(statement)
         prices = session.price(statements, params=params, **accuracy)
         price = prices[0] if len(prices) == 1 else Price.together(prices)

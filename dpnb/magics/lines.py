@@ -193,7 +193,7 @@ def open_session(
         raise RequestError(
             f"{given(source)} does not say what is public",
             f"Draft a file that does: import dpnb, pathlib; pathlib.Path({filename!r}).write_text(dpnb.draft_schema({source!r})). "
-            f"Replace what it guesses by public knowledge, and open {filename}.",
+            f"Replace what it guesses by public knowledge, answer its question, and open {filename}.",
         )
     elif hasattr(variable, "columns"):
         raise RequestError(

@@ -145,7 +145,8 @@ def test_a_csv_file_is_drafted_as_the_hint_says(shell, tmp_path, monkeypatch):
     code = re.search(r"does: (.*\)\))\. Replace", said)[1]
     assert shell.run(code).error is None
     made = tmp_path / "people 2.toml"
-    made.write_text(made.read_text().replace("draft = true\n", ""))
+    text = made.read_text().replace("draft = true\n", "")
+    made.write_text(text.replace('one_row_per_person = "?"', "one_row_per_person = true"))
     assert "Opened people_2: rho 1 left" in shell.run("%dpopen 'people 2.toml' --rho 1").stdout
 
 

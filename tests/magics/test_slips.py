@@ -36,7 +36,7 @@ SLIPS = {
     "%dpdiscover city.",
     "%dpopen people.csv": "'people.csv' does not say what is public. Draft a file that does: "
     "import dpnb, pathlib; pathlib.Path('people.toml').write_text(dpnb.draft_schema('people.csv')). Replace what it guesses by "
-    "public knowledge, and open people.toml.",
+    "public knowledge, answer its question, and open people.toml.",
     "%%dpquery rho=0.1\nSELECT COUNT(*) FROM adult": "%dpquery: options begin with two hyphens. Write --rho "
     "0.1.",
     "%%dpquery --rho 0.1 --nonsense\nSELECT COUNT(*) FROM adult": "%dpquery: unrecognized arguments: "
