@@ -12,7 +12,6 @@ from dpnb.magics.lines import options_of
 from dpnb.schema.columns import Category
 from dpnb.schema.schema import Schema
 from dpnb.session import Session
-from dpnb.sql.source import opened
 
 _MAGIC = re.compile(r"\s*%%?(dpquery|dpinfer|dpdecide|dpexplain|dprisk|dpdiscover)\b")
 _EXPLAIN = re.compile(r"\s*%%?(?:\w+\s*<<)?\s*dpexplain\s+(\w*)")
@@ -53,7 +52,7 @@ def candidates(
             column_names = (column for schema in schemas.values() for column in schema.undeclared)
             return [*dict.fromkeys(column_names), *flags]
         return flags
-    place = opened(body)
+    place = _opened(body)
     if place >= 0 and body[place] == "'":
         return _values(body[:place], schemas.values())
     if re.search(r"\bfrom\s+\w*$", body, re.IGNORECASE):
@@ -103,7 +102,7 @@ def completer(magics: Any) -> Callable[..., Any]:
         if not _MAGIC.match(before):
             return {"completions": []}
         body = before.partition("\n")[2]
-        place = opened(body)
+        place = _opened(body)
         quoted = place >= 0 and body[place] == "'"
         prefix = before[before.rfind("'") + 1 :] if quoted else context.token
         offset = len(prefix) - len(context.token)
@@ -117,3 +116,11 @@ def completer(magics: Any) -> Callable[..., Any]:
     matcher: Callable[..., Any] = dpnb_matcher
     matcher.dpnb = magics  # type: ignore[attr-defined]
     return matcher
+
+
+def _opened(text: str) -> int:
+    """Return where the quote that is open at the end of a statement begins; -1 if none is."""
+    # the parser is not needed to load the magics
+    from dpnb.sql.source import opened
+
+    return opened(text)
