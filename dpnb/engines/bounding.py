@@ -12,9 +12,13 @@ from __future__ import annotations
 
 import hmac
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from dpnb.schema.columns import Category, Date, Kind, Real
+
+Spelling: TypeAlias = "Callable[[int], str]"
+"""How the text of a statement writes a secret number."""
 
 PRIME = 2**31 - 1
 """The product of two mixes fits in 64 bits."""
@@ -57,25 +61,29 @@ def _terms(kind: Kind, column: str) -> list[str]:
     return [f"COALESCE({integer} % {prime} + {prime}, {2**33})" for prime in (PRIME, _SECOND)]
 
 
-def _linear(terms: Sequence[str], key: bytes, name: str) -> str:
+def _linear(terms: Sequence[str], key: bytes, name: str, secret: Spelling) -> str:
     """Return the SQL of a secret linear form modulo the prime."""
     parts = [
-        f"({term} % {PRIME}) * {coefficient(key, f'{name} {number}')}"
+        f"({term} % {PRIME}) * {secret(coefficient(key, f'{name} {number}'))}"
         for number, term in enumerate(terms)
     ]
     sums = [" + ".join(parts[start : start + _TERMS]) for start in range(0, len(parts), _TERMS)]
     total = " + ".join(f"(({subtotal}) % {PRIME})" for subtotal in sums)
-    return f"(({total} + {coefficient(key, f'{name} constant')}) % {PRIME})"
+    return f"(({total} + {secret(coefficient(key, f'{name} constant'))}) % {PRIME})"
 
 
-def mix_of_id(number: str, key: bytes, name: str) -> str:
+def mix_of_id(number: str, key: bytes, name: str, secret: Spelling = str) -> str:
     """Return the SQL that mixes an id; ``number`` is the SQL of a BIGINT that is not missing."""
     # the remainder of a negative number is negative
-    return _linear([f"({number} % {PRIME} + {PRIME})"], key, f"{name} id")
+    return _linear([f"({number} % {PRIME} + {PRIME})"], key, f"{name} id", secret)
 
 
 def order_of_rows(
-    columns: Mapping[str, Kind], number: str, key: bytes, texts: Sequence[str] = ()
+    columns: Mapping[str, Kind],
+    number: str,
+    key: bytes,
+    texts: Sequence[str] = (),
+    secret: Spelling = str,
 ) -> str:
     """Return the SQL of a row's position within its id: smaller ones are kept first.
 
@@ -87,15 +95,19 @@ def order_of_rows(
         SQL of the id as a whole number.
     texts : sequence of str
         SQL of whole numbers, from 0 to below 2**48 or missing, that stand for texts.
+    secret : callable
+        Returns the SQL of a secret number.
     """
     terms = [term for name, kind in columns.items() for term in _terms(kind, name)]
     terms += [f"COALESCE({text}, {2**48})" for text in texts]
-    return f"({mix_of_id(number, key, 'row')} * {_linear(terms, key, 'row')}) % {PRIME}"
+    mix, form = mix_of_id(number, key, "row", secret), _linear(terms, key, "row", secret)
+    return f"({mix} * {form}) % {PRIME}"
 
 
-def order_of_cells(cell: str, number: str, key: bytes) -> str:
+def order_of_cells(cell: str, number: str, key: bytes, secret: Spelling = str) -> str:
     """Return the SQL of a group's position within an id, which counts in the first few of them.
 
     ``cell`` is the SQL of the group's number.
     """
-    return f"({mix_of_id(number, key, 'cell')} * {_linear([cell], key, 'cell')}) % {PRIME}"
+    mix, form = mix_of_id(number, key, "cell", secret), _linear([cell], key, "cell", secret)
+    return f"({mix} * {form}) % {PRIME}"

@@ -48,6 +48,15 @@ def short_text(value: str) -> str:
     return f"CASE WHEN length({value}) <= {MOST_LETTERS} THEN {value} END"
 
 
+def alike_ids(collation: str) -> SchemaError:
+    """Return the error for ids that the database itself holds for one."""
+    return SchemaError(
+        f"the ids of the privacy unit have the collation {collation}, to which different texts are equal",
+        "Give each id one spelling in a view, as by lower(), with a collation that compares bytes: "
+        'COLLATE "C" in PostgreSQL, COLLATE UTF8_BINARY in Spark.',
+    )
+
+
 def no_ids(held: str) -> SchemaError:
     """Return the error for values whose type cannot be an id of a privacy unit."""
     return SchemaError(

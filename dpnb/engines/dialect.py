@@ -431,6 +431,10 @@ class Dialect:
         """Return the SQL of a whole number that stands for an id; collisions do no harm."""
         return self.text_number("u") if text else "u"
 
+    def secret(self, value: int) -> str:
+        """Return the SQL of a secret number."""
+        return str(value)
+
     def text_number(self, column: str) -> str:
         """Return the SQL of a whole number from 0 to below 2**48 that stands for a text."""
         return f"CAST('0x' || substr(md5({column}), 1, 12) AS BIGINT)"
@@ -449,7 +453,9 @@ class Dialect:
         rows = f"(SELECT * FROM {self.only(self._rows, f'{column} IS NOT NULL')}) AS known"
         counts = f"SELECT {column} AS value, COUNT(*) AS n FROM {rows} GROUP BY {column}"
         if groups:
-            order = order_of_cells(self.text_number(column), self.id_number(text=text), key)
+            order = order_of_cells(
+                self.text_number(column), self.id_number(text=text), key, self.secret
+            )
             counts = (
                 f"SELECT {column} AS value, COUNT(DISTINCT u) AS n FROM (SELECT u, {column}, "
                 f"dense_rank() OVER (PARTITION BY u ORDER BY {order}, {column}) AS place "
@@ -470,7 +476,7 @@ class Dialect:
         cell = "CAST(0 AS BIGINT)"
         for sql, size in map(self.cell, keys):
             cell = f"({cell}) * {size} + ({sql})"
-        order = order_of_cells("cell", self.id_number(text=text), key)
+        order = order_of_cells("cell", self.id_number(text=text), key, self.secret)
         numbered = f"(SELECT *, {cell} AS cell FROM {rows or self._rows}) AS numbered"
         return (
             f"(SELECT * FROM (SELECT *, dense_rank() OVER (PARTITION BY u ORDER BY {order}, cell) "
@@ -494,7 +500,9 @@ class Dialect:
             words = [sql for name, sql in texts.items() if (name in last) is later]
             if kinds or words:
                 numbers = [self.text_number(word) for word in words]
-                order.append(order_of_rows(kinds, self.id_number(text=text), key, numbers))
+                order.append(
+                    order_of_rows(kinds, self.id_number(text=text), key, numbers, self.secret)
+                )
                 # codes and then texts break ties between positions
                 order += [f"{sql} NULLS LAST" for sql in (*kinds, *words)]
         return (

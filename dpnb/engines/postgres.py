@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import json
+import re
 import threading
 from collections.abc import Callable, Collection
 from typing import Any, NoReturn
@@ -13,7 +14,7 @@ from urllib.parse import unquote
 import psycopg
 from psycopg.sql import Identifier
 
-from dpnb.engines.codes import code_of, no_ids, short_text
+from dpnb.engines.codes import alike_ids, code_of, no_ids, short_text
 from dpnb.engines.dialect import Dialect, present
 from dpnb.engines.rules import rule_of
 from dpnb.engines.scans import Engine, changed_rows, engine_failure
@@ -26,7 +27,7 @@ from dpnb.schema.table import Table
 
 _WHOLE = {"int2", "int4", "int8", "bool"}
 _NUMBERS = _WHOLE | {"numeric", "float4", "float8"}
-_TEXTS, _DAYS = {"text", "varchar", "bpchar", "uuid"}, {"date", "timestamp"}
+_TEXTS, _DAYS = {"text", "varchar", "bpchar", "uuid"}, {"date", "timestamp", "timestamptz"}
 _FITS = {Category: _TEXTS | _WHOLE, Integer: _NUMBERS, Real: _NUMBERS, Date: _DAYS}
 # PostgreSQL fails if a float underflows or overflows: a result that is too small becomes 0, and one
 # far above all bounds, as when large numbers cancel, becomes 1e302 in size. Square roots, which
@@ -37,6 +38,17 @@ AS $$ BEGIN RETURN CASE WHEN sqrt(abs($1)){} < 1e-160{} THEN 0
 WHEN sqrt(abs($1)){} > 1e151{} THEN sign($1) * sign($2) * 1e302 ELSE $1 {} $2 END; END $$;
 """
 _ROOT = " * sqrt(abs($2))"
+_UNKNOWN = """
+SELECT oid, CASE WHEN typtype = 'e' THEN 'enum ' || typname
+WHEN typcategory = 'A' THEN format_type(oid, NULL) ELSE typname END FROM pg_type WHERE oid = ANY(%s)
+"""
+_ALIKE = """
+SELECT attname, collname FROM pg_attribute JOIN pg_collation ON pg_collation.oid = attcollation
+WHERE attrelid = CAST(%s AS regclass) AND NOT collisdeterministic
+"""
+_READ_ONLY = "25006"
+_SECRET = re.compile("\0(.*?)\0")
+"""A secret in a statement, which is bound to it: texts of statements are shown by the server."""
 _SETTINGS = f"""
 SET search_path = pg_catalog, pg_temp; SET standard_conforming_strings = on;
 SET extra_float_digits = 3; SET statement_timeout = 0; SET jit = off;
@@ -60,9 +72,18 @@ class PostgresDialect(Dialect):
         """Return the SQL of a float divided by a public one, which is 0 on underflow."""
         return f"pg_temp.over({left}, {right})"
 
+    def secret(self, value: int) -> str:
+        """Return the SQL of a secret number, which stays out of the statement's text."""
+        return f"CAST({_hidden(str(value))} AS BIGINT)"
+
     def text_number(self, column: str) -> str:
         """Return the SQL of a whole number from 0 to below 2**48 that stands for a text."""
         return f"CAST(CAST('x' || substr(md5({column}), 1, 12) AS BIT(48)) AS BIGINT)"
+
+
+def _hidden(secret: str) -> str:
+    """Mark a secret, which :meth:`PostgresEngine._run` takes out of the statement."""
+    return f"\0{secret}\0"
 
 
 def _code(name: str, kind: Kind, column: str, source_type: str) -> str:
@@ -78,7 +99,9 @@ def _code(name: str, kind: Kind, column: str, source_type: str) -> str:
         value = f"CAST({column} AS TEXT)"
         position = f"CAST(CAST({text(json.dumps(places))} AS JSONB) ->> {value} AS INTEGER)"
     elif isinstance(kind, Date):
-        day = f"CAST({column} AS DATE)"
+        # an instant has its day in UTC, whatever the connection's time zone
+        moment = f"{column} AT TIME ZONE 'UTC'" if source_type == "timestamptz" else column
+        day = f"CAST({moment} AS DATE)"
         value = f"(CASE WHEN isfinite({day}) THEN {day} - DATE '1970-01-01' END)"
     elif source_type == "numeric":
         size, most = f"abs({column})", "1.7976931348623157e308"
@@ -108,8 +131,9 @@ class PostgresEngine(StatementEngine):
     The next request reopens a lost connection and copies the rows again. If their fingerprint under
     a secret key has changed, the engine answers nothing more.
 
-    The server's log and ``pg_stat_activity`` can show statements, including secrets, so they are as
-    secret as the data. A connection pooler must pool sessions.
+    Secret numbers are bound to statements, so that ``pg_stat_statements`` and ``pg_stat_activity``
+    do not show them; the server's log can, so it is as secret as the data. The statistics views show
+    exact numbers of rows to every role of the database. A connection pooler must pool sessions.
     """
 
     def __init__(self, table: Table) -> None:
@@ -118,6 +142,7 @@ class PostgresEngine(StatementEngine):
         self._turn, self._change = threading.RLock(), threading.Lock()
         self._copy, self._seal, self._changed = "", (b"", ""), False
         self._last: Collection[str] = ()
+        self._alike: dict[str, str] = {}
         self._again: Callable[[], None] | None = None
         self._connection, source = _dial(table.source)
         try:
@@ -135,16 +160,27 @@ class PostgresEngine(StatementEngine):
                 "the database does not use UTF-8", "Use a database with ENCODING 'UTF8'."
             )
         what, hint = "the user may not make temporary tables", "Grant TEMPORARY on the database."
-        with contextlib.suppress(psycopg.Error):
+        try:
             self._connection.execute(_SETTINGS.encode())
             what, hint = "there is no such table that the user may read", "Check the part after #."
-            cursor = self._connection.execute(f"SELECT * FROM {source} LIMIT 0".encode())
-            names = {type_info.oid: type_info.name for type_info in self._connection.adapters.types}
-            return {
-                column.name: names.get(column.type_code, "other")
-                for column in cursor.description or ()
-            }
+            return self._described(source)
+        except psycopg.Error as error:
+            if error.sqlstate == _READ_ONLY:
+                what, hint = (
+                    "the server is a standby, or the user is read-only: no temporary tables can be made",
+                    "Connect to the primary server. Set default_transaction_read_only off for the user.",
+                )
         raise SchemaError(what, hint)
+
+    def _described(self, source: str) -> dict[str, str]:
+        """Return the types of the source's columns, and note the collations of some."""
+        columns = self._connection.execute(f"SELECT * FROM {source} LIMIT 0".encode()).description
+        names = {type_info.oid: type_info.name for type_info in self._connection.adapters.types}
+        codes = {column.name: column.type_code for column in columns or ()}
+        unknown = [code for code in codes.values() if code not in names]
+        names |= dict(self._connection.execute(_UNKNOWN.encode(), [unknown]).fetchall())
+        self._alike = dict(self._connection.execute(_ALIKE.encode(), [source]).fetchall())
+        return {name: names[code] for name, code in codes.items()}
 
     def _load(self, table: Table, source: str, types: dict[str, str]) -> None:
         def found(name: str) -> tuple[str, str]:
@@ -156,6 +192,8 @@ class PostgresEngine(StatementEngine):
         columns = enumerate(table.schema.undeclared)
         codes += [f"{short_text(_text(name, *found(name)))} AS t{i}" for i, name in columns]
         if table.unit is not None:
+            if collation := self._alike.get(find_column(table.unit.column, list(types))):
+                raise alike_ids(collation)
             codes.append(f"{_id(*found(table.unit.column))} AS u")
             self._text_ids = found(table.unit.column)[1] in _TEXTS
         rows = f"(SELECT {', '.join(codes)} FROM {source}) AS codes WHERE {present(self._sql.needed(table).values())}"
@@ -229,7 +267,10 @@ class PostgresEngine(StatementEngine):
         # not while another request is being cancelled: that would cancel this one
         with self._change:
             self._asked = work
-        cursor = self._connection.execute(statement.encode())
+        secrets = _SECRET.findall(statement)
+        if secrets:
+            statement = _SECRET.sub("%s", statement.replace("%", "%%"))
+        cursor = self._connection.execute(statement.encode(), secrets or None)
         return cursor.fetchall() if cursor.description else []
 
     def _is_lost(self, error: psycopg.Error) -> bool:
@@ -266,7 +307,7 @@ class PostgresEngine(StatementEngine):
         return seal
 
     def _fingerprint(self, key: bytes, rows: str) -> str:
-        secret = text(hmac.digest(key, b"rows", "sha256").hex())
+        secret = f"CAST({_hidden(hmac.digest(key, b'rows', 'sha256').hex())} AS TEXT)"
         mix = f"encode(sha256(convert_to({secret} || CAST(codes AS TEXT), 'UTF8')), 'hex')"
         parts = (f"CAST('x' || substr(mix, {start}, 8) AS BIT(32))" for start in (1, 9, 17, 25))
         sums = ", ".join(f"SUM(CAST({part} AS BIGINT))" for part in parts)

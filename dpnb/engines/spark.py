@@ -101,7 +101,7 @@ class SparkEngine(StatementEngine):
         self._fixed: dict[str, Any] = {}
         self._seal: tuple[bytes, str] | None = None
         self._changed = False
-        self._comparisons: list[Callable[[], None]] = []
+        self._comparisons: dict[Callable[[], None], None] = {}
         self._each([f"{self._name}_source"], lambda source, _: self._load(table, source))
         self._check_key(table)
 
@@ -169,7 +169,7 @@ class SparkEngine(StatementEngine):
             if self._seal is None:
                 # no ledger has asked for the fingerprint of these rows
                 self.fingerprint(key)
-            self._comparisons.append(self._compare)
+            self._comparisons[self._compare] = None
         super().bound(key, last)
 
     def _ask(self, statements: Sequence[str]) -> list[Any]:
@@ -247,7 +247,7 @@ class SparkEngine(StatementEngine):
         name = f"{self._name}_{'ids' if join.ids else 'keys'}_of_{join.table}"
         if name not in self._looked_up:
             if isinstance(other, SparkEngine):
-                self._comparisons += other._comparisons
+                self._comparisons |= other._comparisons
             self._guarded(lambda: self._codes(other, join).createOrReplaceTempView(name))
             self._looked_up.add(name)
         self._sql.join(join, name)
@@ -274,7 +274,7 @@ class SparkEngine(StatementEngine):
         engine.__dict__.update(self.__dict__)
         engine._schema, engine._rows, engine._running = table.schema, name, {}
         engine._sql, engine._looked_up = SparkDialect(table.schema, name), set()
-        engine._comparisons = [*self._comparisons, *other._comparisons]
+        engine._comparisons = self._comparisons | other._comparisons
         return engine
 
     def _codes(self, other: Engine, join: Join) -> Any:

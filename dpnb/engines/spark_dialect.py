@@ -11,7 +11,7 @@ import re
 import zlib
 from collections.abc import Sequence
 
-from dpnb.engines.codes import code_of, no_ids
+from dpnb.engines.codes import alike_ids, code_of, no_ids
 from dpnb.engines.dialect import Dialect, literal
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real
 from dpnb.sql.query import EVERY, Predicate
@@ -83,6 +83,8 @@ def raw(kind: Kind, column: str, declared: str) -> str:
     if isinstance(kind, Category):
         return f"CAST({column} AS STRING)"
     if isinstance(kind, Date):
+        if source == "TIMESTAMP":
+            return _utc_day(column)
         return f"unix_date({_day(column) if source in TEXTS else f'CAST({column} AS DATE)'})"
     if isinstance(kind, Integer) and source in WHOLE:
         return f"CAST({column} AS BIGINT)"
@@ -108,6 +110,13 @@ def _decimal(column: str, declared: str) -> str:
     exact = f"CAST({10.0**-scale * 2**53:.{scale}f} AS DECIMAL(38, {scale}))"
     # not abs, which exceeds the type of a number with many nines
     return f"CASE WHEN {column} BETWEEN -{exact} AND {exact} THEN CAST({column} AS DOUBLE) ELSE {parts} END"
+
+
+def _utc_day(column: str) -> str:
+    """Return the day of an instant in UTC, whatever the session's time zone."""
+    moment, day = f"unix_micros({column})", 86_400_000_000
+    before = f"({moment} + 1) div {day} - 1"
+    return f"CAST(CASE WHEN {moment} < 0 THEN {before} ELSE {moment} div {day} END AS INT)"
 
 
 def _day(column: str) -> str:
@@ -137,6 +146,8 @@ def id_code(column: str, declared: str) -> str:
         If values of the type cannot be ids.
     """
     source = type_name(declared)
+    if collation := re.search(r"\bcollate (\w+)", declared, re.IGNORECASE):
+        raise alike_ids(collation[1])
     if source in WHOLE or source == NOTHING:
         return f"CAST({column} AS BIGINT)"
     if source == "DECIMAL":

@@ -367,11 +367,11 @@ class TestValues:
             found = [code for (code,) in engine._connection.execute("SELECT c0 FROM rows")]
         assert found == codes
 
-    def test_a_collation_that_merges_texts_changes_nothing(self, place, vectors):
+    def test_a_collation_that_merges_texts_changes_no_category(self, place, vectors):
         place.server.execute(
             "CREATE COLLATION folded (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
         )
-        name = place.made("x text COLLATE folded, person text COLLATE folded")
+        name = place.made("x text COLLATE folded, person text")
         place.server.execute(f"INSERT INTO {name} VALUES ('a', 'p'), ('A', 'P'), ('a', 'p')")
         table = Table(
             "t", place.source(name), Schema({"x": Category(["a"])}), Unit("person", max_rows=1)
@@ -566,6 +566,54 @@ def chain(error):
     return seen
 
 
+class TestDays:
+    def test_an_instant_has_its_day_in_utc(self, place):
+        """Whatever the time zones of server, role and machine: PostgreSQL's own day is theirs."""
+        values = ["'2024-01-01 23:59:59.999999+00'", "'2024-01-02 00:00+00'", "'infinity'", "NULL",
+                  "'1969-12-31 23:00-02'", "'4713-01-01 BC'", "'294276-12-31 23:59+00'"]  # fmt: skip
+        source, schema = (
+            place.column("timestamptz", *values),
+            Schema({"x": Date("1960-01-01", "2024-01-03")}),
+        )
+        found = set()
+        for zone in ("UTC", "Asia/Tokyo", "America/Los_Angeles"):
+            place.server.execute(f"ALTER ROLE {OWNER} SET timezone = '{zone}'")
+            engine = opened(Table("t", source, schema))
+            assert engine._connection.execute("SHOW timezone").fetchone() == (zone,)
+            found.add(tuple(held(engine)))
+            engine.close()
+        place.server.execute(f"ALTER ROLE {OWNER} RESET timezone")
+        days = [19723, 19724, 0, -3653, 19725]
+        assert found == {tuple(sorted([*(f"({day},)" for day in days), "(None,)", "(None,)"]))}
+
+
+class TestSecrets:
+    def test_are_not_in_the_text_of_statements(self, place, monkeypatch):
+        """``pg_stat_statements`` and ``pg_stat_activity`` show texts, of CREATE TABLE AS in full."""
+        rows = pd.DataFrame({"x": ["a", "b", "c"] * 5, "n": range(15), "t": ["v"] * 15})
+        schema = Schema({"n": Integer(0, 20)}, undeclared=["t"])
+        source, texts = place.keep(rows), {}
+        execute = psycopg.Connection.execute
+        for key in (b"one key", b"another"):
+            with closing(opened(Table("t", source, schema, Unit("x", max_rows=2)))) as engine:
+                told = texts[key] = []
+
+                def noted(connection, query, *rest, told=told, **more):
+                    told.append(query)
+                    return execute(connection, query, *rest, **more)
+
+                monkeypatch.setattr(psycopg.Connection, "execute", noted)
+                engine.fingerprint(key)
+                engine.bound(key)
+                engine.tally(0, 1)
+                engine.measure(Scan(("n",), EVERY, ((Ids(groups=1, cut=True), EVERY),)))
+                monkeypatch.undo()
+        one, other = texts.values()
+        assert one == other
+        assert len(one) > 4
+        assert b"%s" in b"".join(one)
+
+
 class TestRefusals:
     X = Schema({"x": Integer(0, 9)})
 
@@ -580,11 +628,16 @@ class TestRefusals:
             ("text", Integer(0, 9), "column 'x' is declared as integer but holds text values"),
             ("text", Real(0, 9), "column 'x' is declared as real but holds text values"),
             ("text", Date("2024-01-01", "2024-01-02"), "is declared as date but holds text values"),
-            ("timestamptz", Date("2024-01-01", "2024-01-02"), "holds timestamptz values"),
-            ("int[]", Integer(0, 9), "declared as integer but holds .* values"),
+            (
+                "timetz",
+                Date("2024-01-01", "2024-01-02"),
+                "declared as date but holds timetz values",
+            ),
+            ("int[]", Integer(0, 9), r"declared as integer but holds integer\[\] values"),
+            ("text[]", Category(["a"]), r"declared as category but holds text\[\] values"),
             ("jsonb", Category(["a"]), "declared as category but holds jsonb values"),
-            ("money", Real(0, 9), "declared as real but holds (money|other) values"),
-            ("bit", Category(["1"]), "declared as category but holds (bit|other) values"),
+            ("money", Real(0, 9), "declared as real but holds money values"),
+            ("bit", Category(["1"]), "declared as category but holds bit values"),
         ],
     )
     def test_types_that_cannot_hold_the_kind(self, held, kind, text, place):
@@ -592,10 +645,65 @@ class TestRefusals:
             opened(Table("t", place.column(held), Schema({"x": kind})))
 
     def test_types_that_are_made_by_users(self, place):
-        place.server.execute("CREATE TYPE mood AS ENUM ('sad'); CREATE DOMAIN whole AS int8")
-        with pytest.raises(SchemaError, match="declared as category but holds other values"):
-            opened(Table("t", place.column("mood"), Schema({"x": Category(["sad"])})))
+        place.server.execute(
+            "CREATE TYPE mood AS ENUM ('sad'); CREATE DOMAIN whole AS int8; CREATE EXTENSION citext;"
+            "CREATE DOMAIN humour AS mood; CREATE DOMAIN folded AS citext"
+        )
+        for held, named in {
+            "mood": "enum mood", "humour": "enum mood", "citext": "citext", "folded": "citext",
+            "mood[]": r"public.mood\[\]", "citext[]": r"public.citext\[\]",
+        }.items():  # fmt: skip
+            source = place.source(place.made(f"x {held}, n int"))
+            with pytest.raises(SchemaError, match=f"declared as category but holds {named} values"):
+                opened(Table("t", source, Schema({"x": Category(["sad"])})))
+            with pytest.raises(SchemaError, match=f"undeclared column 'x' holds {named} values"):
+                opened(Table("t", source, Schema({"n": Integer(0, 9)}, undeclared=["x"])))
+            with pytest.raises(SchemaError, match=f"ids of the privacy unit are {named} values"):
+                opened(Table("t", source, Schema({"n": Integer(0, 9)}), Unit("x", max_rows=1)))
         opened(Table("t", place.column("whole", "1"), self.X)).close()
+
+    ALIKE = "have the collation {}, to which different texts are equal"
+
+    def test_ids_that_the_database_holds_for_one(self, place):
+        """Not to be told from citext: one person of two spellings is one there, and two here."""
+        place.server.execute(
+            "CREATE COLLATION ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
+            "CREATE COLLATION \"En!\" (provider = icu, locale = 'en-u-ks-level1', deterministic = false);"
+            "CREATE COLLATION fine (provider = icu, locale = 'en');"
+            "CREATE DOMAIN code AS text COLLATE ci; CREATE DOMAIN inner_code AS code"
+        )
+        unit, schema = Unit("x", max_rows=1), Schema({"n": Integer(0, 9)})
+        for held in ("text COLLATE ci", "varchar(9) COLLATE ci", "char(9) COLLATE ci", "code",
+                     "inner_code"):  # fmt: skip
+            with pytest.raises(SchemaError, match=self.ALIKE.format("ci")):
+                opened(Table("t", place.source(place.made(f"x {held}, n int")), schema, unit))
+        name = place.made("x text")
+        for number, (sql, refused) in enumerate({
+            'x COLLATE "En!"': "En!", "lower(x COLLATE ci)": "ci", "CAST(x AS code)": "ci",
+            'lower(x COLLATE ci) COLLATE "C"': "", "x COLLATE fine": "", "x": "",
+        }.items()):  # fmt: skip
+            view = f"view_{name}_{number}"
+            place.server.execute(
+                f"CREATE VIEW {view} AS SELECT {sql} AS x, 'a'::code AS c FROM {name}"
+            )
+            place.server.execute(f"GRANT SELECT ON {view} TO {OWNER}")
+            # a category is looked up byte by byte, so its collation does not matter
+            table = Table("t", place.source(view), Schema({"c": Category(["a", "A"])}), unit)
+            if refused:
+                with pytest.raises(SchemaError, match=self.ALIKE.format(refused)) as refusal:
+                    opened(table)
+                assert 'COLLATE "C"' in refusal.value.hint
+            else:
+                opened(table).close()
+
+    def test_a_user_who_is_read_only(self, place, caplog):
+        source = place.column("int", "1")
+        place.server.execute(f"ALTER ROLE {OWNER} SET default_transaction_read_only = on")
+        try:
+            self.refused(source, "standby, or the user is read-only.*primary server", caplog)
+        finally:
+            place.server.execute(f"ALTER ROLE {OWNER} RESET default_transaction_read_only")
+        opened(Table("t", source, self.X)).close()
 
     def refused(self, source, text, caplog):
         with caplog.at_level(logging.DEBUG), pytest.raises(SchemaError, match=text) as caught:

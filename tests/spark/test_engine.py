@@ -49,7 +49,7 @@ def codes(classic, written):
 
 
 def ordered(values):
-    return sorted(map(repr, values))
+    return tuple(sorted(map(repr, values)))
 
 
 class TestValues:
@@ -149,7 +149,7 @@ class TestValues:
     def test_the_longest_list_of_categories(self, codes):
         kind = Category([f"v{i}" for i in range(65_535)])
         ours, theirs = codes(pa.table({"x": ["v0", "v65534", "v65535"]}), kind)
-        assert ours == theirs == ["0", "65534", "None"]
+        assert ours == theirs == ("0", "65534", "None")
 
     def test_a_collation_does_not_change_what_a_category_is(self, classic):
         frame = classic.sql("SELECT * FROM VALUES ('a'), ('A') AS t(x)").selectExpr(
@@ -160,19 +160,26 @@ class TestValues:
         assert sorted(found, key=str) == [0, None]
         engine.close()
 
-    def test_a_day_is_that_of_the_time_zone_in_which_the_table_was_opened(self, classic, vectors):
-        frame = classic.range(1).selectExpr("timestamp_seconds(1704063600 + id) AS d")
-        schema = Schema({"d": Date("2023-12-31", "2024-01-01")})
-        zone = classic.conf.get("spark.sql.session.timeZone")
+    @pytest.mark.parametrize("spark", ["classic", "connect"], indirect=True)
+    def test_an_instant_has_its_day_in_utc(self, spark):
+        micros = [0, -1, 86_399_999_999, 86_400_000_000, -86_400_000_000, -86_400_000_001]
+        micros += [2**63 - 1, -(2**63), -(2**63) + 5]
+        values = ", ".join(f"(timestamp_micros({number}))" for number in micros)
+        schema = Schema({"d": Date("1960-01-01", "1980-01-01")})
+        zone, found = spark.conf.get("spark.sql.session.timeZone"), set()
         try:
-            classic.conf.set("spark.sql.session.timeZone", "UTC")
-            table = Table("t", frame, schema)
-            engine = SparkEngine(table)
-            classic.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-            assert vectors(engine, table, "SELECT d, COUNT(*) FROM t GROUP BY d") == [[1, 0]]
-            engine.close()
+            for other in ("UTC", "Asia/Tokyo", "America/Los_Angeles"):
+                spark.conf.set("spark.sql.session.timeZone", other)
+                engine = SparkEngine(
+                    Table("t", spark.sql(f"SELECT * FROM VALUES {values} AS t(d)"), schema)
+                )
+                found.add(
+                    ordered(row[0] for row in spark.sql(f"SELECT c0 FROM {engine._rows}").collect())
+                )
+                engine.close()
         finally:
-            classic.conf.set("spark.sql.session.timeZone", zone)
+            spark.conf.set("spark.sql.session.timeZone", zone)
+        assert found == {ordered([0, -1, 0, 1, -1, -2, 3652, -3653, -3653])}
 
     def test_rows_that_lack_a_complete_value_are_left_out(self, classic, vectors):
         frame = classic.sql(
@@ -343,6 +350,19 @@ class TestUnits(Units):
             theirs = [u for (u,) in ducks._connection.execute("SELECT u FROM rows").fetchall()]
             assert sorted(one for one in theirs if one is not None) == [-7, 1]
             ducks.close()
+
+    @pytest.mark.parametrize("spark", ["classic", "connect"], indirect=True)
+    def test_ids_that_spark_holds_for_one_are_refused(self, spark):
+        schema, unit = Schema({"n": Integer(0, 9)}), Unit("person", max_rows=1)
+        for collation in ("UTF8_LCASE", "UNICODE_CI", "UNICODE", "en_AI", "UTF8_BINARY_RTRIM"):
+            frame = spark.sql(f"SELECT collate('A', '{collation}') AS person, 1 AS n")
+            with pytest.raises(
+                SchemaError, match=f"have the collation {collation}, to which"
+            ) as refusal:
+                SparkEngine(Table("t", frame, schema, unit))
+            assert "COLLATE UTF8_BINARY in Spark" in refusal.value.hint
+            spelled = frame.selectExpr("lower(person) COLLATE UTF8_BINARY AS person", "n")
+            SparkEngine(Table("t", spelled, schema, unit)).close()
 
     def test_dates_are_no_ids(self, classic):
         frame = classic.sql("SELECT DATE '2024-01-01' AS person, 1 AS n")

@@ -188,7 +188,12 @@ class TestInPlace:
                 put(rows)
                 assert again or session.budget.spent.rho * 10 == 1
 
-    def test_of_tables_that_are_joined_each_is_compared(self, classic):
+    @pytest.mark.parametrize(
+        "options",
+        [{"unit": PERSON}, {"unit": Unit("id", max_rows=2)}, {"public": True, "key": "id"}],
+        ids=["one row", "pairs", "key"],
+    )
+    def test_of_tables_that_are_joined_each_is_compared(self, classic, options):
         name = f"joined{time.time_ns()}"
 
         def put(value):
@@ -198,10 +203,11 @@ class TestInPlace:
 
         put(1)
         left = classic.createDataFrame([(1, "a")], "id int, part string")
+        ids = {} if "unit" in options else {"id": Integer(0, 9)}
         tables = [
-            Table("l", left, Schema({"part": Category(PARTS)}), PERSON),
-            Table("r", classic.read.jdbc(Database.URL, name), Schema({"n": Integer(0, 9)}),
-                  PERSON, in_memory=[]),
+            Table("l", left, Schema({"part": Category(PARTS), **ids}), PERSON if not ids else None),
+            Table("r", classic.read.jdbc(Database.URL, name), Schema({"n": Integer(0, 9), **ids}),
+                  in_memory=[], **options),
         ]  # fmt: skip
         sql = "SELECT r.n, COUNT(*) AS c FROM l JOIN r ON l.id = r.id WHERE {} GROUP BY r.n"
         with dpnb.Session(tables, budget=Budget(rho=1)) as session:
