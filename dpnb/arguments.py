@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import Parameter, signature
+from traceback import clear_frames
 from typing import ParamSpec, TypeVar
 
 from dpnb.errors import RequestError, given, nearest
@@ -54,13 +55,23 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*values: P.args, **keywords: P.kwargs) -> R:
-        for name in keywords:
+        try:
+            check(len(values), list(keywords))
+            return function(*values, **keywords)
+        except BaseException as error:
+            # a traceback keeps its frames with all variables, and a table's rows are an argument
+            values = keywords = None  # type: ignore[assignment]
+            clear_frames(error.__traceback__)
+            raise
+
+    def check(count: int, given_names: Sequence[str]) -> None:
+        for name in given_names:
             if name not in names and not open_ended:
                 raise RequestError(
                     f"{function_name} has no argument {given(name)}",
                     _MEANT.get((function_name, name)) or nearest(name, names),
                 )
-        if len(values) > len(positional) + method:
+        if count > len(positional) + method:
             first = " and ".join(
                 ", ".join(parameter.name for parameter in positional).rsplit(", ", 1)
             )
@@ -69,6 +80,5 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
                 f"{function_name} takes {f'only {first}' if first else 'no value'} without a name",
                 _PLACED.get(function_name, f"Write the others with their names{example}."),
             )
-        return function(*values, **keywords)
 
     return call

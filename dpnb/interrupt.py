@@ -18,6 +18,26 @@ _QUIET_SECONDS = 1.0
 _TICK_SECONDS = 0.25
 
 
+_running = threading.local()
+"""In a thread that somebody waits for: the event that says that it shall stop."""
+
+
+def _interrupted() -> InterruptedRequestError:
+    return InterruptedRequestError("interrupted", "Nothing was charged.")
+
+
+def checkpoint() -> None:
+    """Stop work that costs nothing, if whoever waits for this thread was interrupted.
+
+    Raises
+    ------
+    InterruptedRequestError
+    """
+    cancel: threading.Event | None = getattr(_running, "cancel", None)
+    if cancel is not None and cancel.is_set():
+        raise _interrupted()
+
+
 def wait(
     work: Callable[[], T],
     cancel: threading.Event,
@@ -30,8 +50,12 @@ def wait(
     """Run ``work`` in a thread, so that an interrupt acts at once and its outcome is known.
 
     An interrupt stops the scan. A request that has reached its commit completes, and the error says
-    so: its answer is in the ledger, and asking again is free. ``free`` work never costs anything.
-    Work of several steps (``shown``) stops before the next step and returns what it has.
+    so: its answer is in the ledger, and asking again is free. ``free`` work never costs anything,
+    and is left behind if it does not stop soon: it must clean up when ``cancel`` is set. Work of
+    several steps (``shown``) stops before the next step and returns what it has.
+
+    Frames of the work hold rows, and a traceback keeps its frames. So no traceback leaves the
+    thread: an error is raised here without its frames, its cause and its context.
     """
     if progress is not None and not callable(progress):
         raise RequestError(
@@ -43,6 +67,7 @@ def wait(
     began, done = threading.Event(), threading.Event()
 
     def run() -> None:
+        _running.cancel = cancel
         began.set()
         try:
             results.append(work())
@@ -53,30 +78,42 @@ def wait(
 
     worker = threading.Thread(target=run, name="dpnb request", daemon=True)
     start = time.monotonic()
-    interrupted = False
+    interrupted: float | None = None
     try:
         worker.start()
     except KeyboardInterrupt:
-        interrupted = True
+        interrupted = time.monotonic()
         cancel.set()
         if not began.wait(_QUIET_SECONDS):
-            raise InterruptedRequestError("interrupted", "Nothing was charged.") from None
+            raise _interrupted() from None
     while True:
         try:
-            if done.wait(_TICK_SECONDS):
+            # a thread that an error killed at the wrong moment is never done
+            if done.wait(_TICK_SECONDS) or not worker.is_alive():
                 break
-            elapsed = time.monotonic() - start
-            if progress is not None and elapsed > _QUIET_SECONDS:
-                progress(elapsed)
+            now = time.monotonic()
+            if free and interrupted is not None and now - interrupted > _QUIET_SECONDS:
+                break
+            if progress is not None and now - start > _QUIET_SECONDS:
+                progress(now - start)
         except KeyboardInterrupt:
-            interrupted = True
+            interrupted = interrupted or time.monotonic()
             cancel.set()
             interrupt(worker.ident or 0)
+        except BaseException:
+            cancel.set()
+            raise
+    if free and interrupted is not None:
+        raise _interrupted()
     if failures:
-        raise failures[0]
-    if interrupted and free:
-        raise InterruptedRequestError("interrupted", "Nothing was charged.")
-    if interrupted and not shown:
+        failure = failures.pop()
+        failure.__traceback__ = failure.__cause__ = failure.__context__ = None
+        raise failure
+    if not results:
+        raise InterruptedRequestError(
+            "interrupted", "Run the same cell again: what was charged is in the ledger, and free."
+        )
+    if interrupted is not None and not shown:
         raise InterruptedRequestError(
             "interrupted after the answer was charged",
             "Run the same cell again to see it: that is free.",

@@ -11,6 +11,7 @@ from typing import Any
 
 from dpnb.answers.assembly import status
 from dpnb.errors import LedgerError, RequestError, SchemaError, given
+from dpnb.interrupt import checkpoint, wait
 from dpnb.ledger.policy import Policy, policy_of
 from dpnb.ledger.store import Store
 from dpnb.owner.administration import Administration, read_views
@@ -124,6 +125,8 @@ def opened(
     SchemaError, LedgerError, RequestError
         As in ``Curator``.
     """
+    from dpnb.engines.statements import interrupt
+
     tables_by_name = _named(tables)
     if budget is not None and not isinstance(budget, Budget):
         raise RequestError(
@@ -132,18 +135,33 @@ def opened(
         )
     rules = policy_of(budget, analysts, policy)
     view_arguments = read_views(views, tables_by_name)
-    runner = Runner(
-        tables_by_name, budget=budget, ledger=ledger, anchor=anchor, new_anchor=new_anchor, new_version=new_version,
-        lift=lift, policy=rules, declared=policy is not None, noise=noise, rehearsal=rehearsal, protect=protect,
-    )  # fmt: skip
+    runners: list[Runner] = []
+    cancel = threading.Event()
+
+    def make() -> None:
+        runner = Runner(
+            tables_by_name, budget=budget, ledger=ledger, anchor=anchor, new_anchor=new_anchor, new_version=new_version,
+            lift=lift, policy=rules, declared=policy is not None, noise=noise, rehearsal=rehearsal, protect=protect,
+        )  # fmt: skip
+        runners.append(runner)
+        try:
+            owner = Administration(runner)
+            owner.register(analysts or {})
+            owner.add_views(view_arguments)
+            checkpoint()
+        except BaseException:
+            runner.close()
+            raise
+
+    # in a thread of its own: its frames hold rows, and no traceback may keep them
     try:
-        owner = Administration(runner)
-        owner.register(analysts or {})
-        owner.add_views(view_arguments)
+        wait(make, cancel, interrupt, None, free=True)
     except BaseException:
-        runner.close()
+        cancel.set()
+        for runner in runners:
+            runner.close()
         raise
-    return runner
+    return runners[0]
 
 
 def administered(ledger: str | Path, anchor: str | Path | None) -> Runner:

@@ -6,12 +6,14 @@ import datetime
 import json
 import math
 import re
+import threading
 from fractions import Fraction
 from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from dpnb.errors import SchemaError
+from dpnb.interrupt import wait
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import check_name
 
@@ -89,6 +91,18 @@ def draft_schema(source: Any, name: str | None = None) -> Draft:
     >>> draft.splitlines()[3]
     'draft = true'
     """
+    try:
+        # not partial, which prints its arguments
+        return wait(
+            lambda: _draft(source, name), threading.Event(), lambda thread: None, None, free=True
+        )
+    except BaseException:
+        # a traceback keeps this frame, which must not keep rows
+        source = None
+        raise
+
+
+def _draft(source: Any, name: str | None) -> Draft:
     from dpnb.engines.sources import is_csv
     from dpnb.engines.summary import summarise
 

@@ -64,6 +64,7 @@ from dpnb.engines.sources import (
 from dpnb.engines.statements import StatementEngine, Work
 from dpnb.engines.stored import stored
 from dpnb.errors import ChangedDataError, EngineError
+from dpnb.interrupt import checkpoint
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real, code_bytes
 from dpnb.schema.joins import Join
 from dpnb.schema.schema import Schema
@@ -600,7 +601,21 @@ class DuckDBEngine(StatementEngine):
 
     def _run(self, statement: str) -> list[Any]:
         """Run a statement while the engine is being opened, and return its rows."""
-        return guarded(lambda: list(self._connection.execute(statement).fetchall()))
+        return self._opening(lambda: list(self._connection.execute(statement).fetchall()))
+
+    def _opening(self, use: Callable[[], T]) -> T:
+        """Run ``use`` of the engine's own connection, which :meth:`interrupt` can stop."""
+        checkpoint()
+
+        def run() -> T:
+            with self._working() as work:
+                self._cursors[work.name] = self._connection
+                try:
+                    return use()
+                finally:
+                    del self._cursors[work.name]
+
+        return guarded(run)
 
     def _grouped(self, scan: Scan, aggregation: Measuring, rows: str) -> str:
         positions = self._positions.keys() & set(scan.keys)
@@ -726,7 +741,7 @@ class DuckDBEngine(StatementEngine):
             sealed = json.dumps([count, *sums]).encode()
             return hmac.new(key, sealed, hashlib.sha256).hexdigest()
 
-        return guarded(run)
+        return self._opening(run)
 
     def check(self) -> None:
         """Raise an error if no request can run: a file that is read in place has changed."""

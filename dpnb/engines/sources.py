@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from dpnb.engines.decoding import readable
 from dpnb.engines.scans import engine_failure
 from dpnb.errors import EngineError, SchemaError
+from dpnb.interrupt import checkpoint
 from dpnb.schema.columns import Kind
 from dpnb.schema.joins import Join
 
@@ -268,6 +269,7 @@ def _pandas_source(frame: Any, declared: Sequence[str]) -> tuple[Any, set[str]]:
     columns: dict[str, Any] = {}
     texts = set()
     for name in names:
+        checkpoint()
         column = frame[name]
         if column.dtype == object:
             values = [_as_text(value) for value in column]

@@ -9,6 +9,7 @@ import json
 import math
 import threading
 import uuid
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,6 +49,16 @@ class Work:
     done: threading.Event = field(default_factory=threading.Event)
 
 
+_engines: weakref.WeakSet[StatementEngine] = weakref.WeakSet()
+"""All engines, also those that are being opened."""
+
+
+def interrupt(thread: int) -> None:
+    """Stop what a thread runs in whichever engine."""
+    for engine in list(_engines):
+        engine.interrupt(thread)
+
+
 class StatementEngine(ABC):
     """Base of engines that answer SQL statements on the normalised rows of one table.
 
@@ -59,6 +70,7 @@ class StatementEngine(ABC):
         self._key = b""
         self._text_ids = False
         self._reading: Reading = {}
+        _engines.add(self)
         self._running: dict[int, Work] = {}
 
     @abstractmethod

@@ -14,6 +14,7 @@ from dpnb.engines.sources import file_path, file_source, frame_source, is_csv, u
 from dpnb.engines.sources import text as literal
 from dpnb.engines.spelling import SPELLINGS, Spelling
 from dpnb.errors import EngineError
+from dpnb.interrupt import checkpoint
 
 Holds: TypeAlias = Literal["text", "whole", "number", "day", "other"]
 
@@ -158,6 +159,7 @@ def _column(connection: Any, relation: str, name: str, source_type: str, *, loos
     column = quoted(name)
 
     def one(statement: str) -> Any:
+        checkpoint()
         return connection.execute(statement).fetchone()
 
     (rows,) = one(f"SELECT COUNT(*) FROM {relation}")

@@ -23,6 +23,7 @@ from dpnb.errors import (
     RequestError,
     given,
 )
+from dpnb.interrupt import checkpoint
 from dpnb.ledger.accountant import Charge, Cost
 from dpnb.ledger.accounts import OWNER
 from dpnb.ledger.mechanism import NONE
@@ -122,6 +123,7 @@ class Runner:
                 )
             for name, table in self.tables.items():
                 self.engines[name] = engine_of(table)
+                checkpoint()
             self.tables = joined(
                 self.tables,
                 lambda name, join: self.engines[name].obstacle(self.engines[join.table], join),
@@ -147,8 +149,10 @@ class Runner:
                 stamp=stamp,
             )
             for name, engine in self.engines.items():
+                checkpoint()
                 engine.bound(self.store.secret(f"rows kept of {name}"), self.store.last(name))
             for table in base_tables:
+                checkpoint()
                 for join in table.joins.values():
                     self.engines[table.name].join(self.engines[join.table], join)
             for name, table in pairs.items():
