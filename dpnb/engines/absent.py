@@ -21,7 +21,7 @@ class AbsentEngine:
         What the ledger says about the table.
     """
 
-    reading: Mapping[str, int] = MappingProxyType({})
+    reading: Mapping[str, tuple[int, int]] = MappingProxyType({})
 
     def __init__(self, source: NoData) -> None:
         self._source = source

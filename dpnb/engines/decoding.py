@@ -94,6 +94,13 @@ def readable(column: Any) -> Any:
     return column if _is_valid(column) else _texts(column)
 
 
+def exact(column: Any) -> Any:
+    """Return a column of ids, with long decimal numbers as texts: :func:`readable` rounds them."""
+    import pyarrow as pa
+
+    return column.cast(pa.string()) if pa.types.is_decimal256(column.type) else column
+
+
 def _texts(column: Any) -> Any:
     """Return texts, given as texts or bytes; those that are not UTF-8 become missing."""
     import pyarrow as pa

@@ -11,6 +11,7 @@ from typing import Any
 from dpnb.codes import Code
 from dpnb.engines.bounding import order_of_cells, order_of_rows
 from dpnb.engines.contributions import FINE, ContributionScan, Part
+from dpnb.engines.ids import IdRule
 from dpnb.engines.marginals import MarginalScan
 from dpnb.schema.columns import Category
 from dpnb.schema.joins import Join
@@ -104,6 +105,7 @@ class Dialect:
     The id of a row's privacy unit is called u, and the relation of all rows ``rows``.
     """
 
+    IDS = IdRule()
     WIDE = "HUGEINT"
     """An integer type that holds the squares of sums."""
     SUMMED_BY_MEAN = 2**52
@@ -429,7 +431,7 @@ class Dialect:
 
     def id_number(self, *, text: bool) -> str:
         """Return the SQL of a whole number that stands for an id; collisions do no harm."""
-        return self.text_number("u") if text else "u"
+        return self.IDS.number("u", self.text_number("u")) if text else "u"
 
     def secret(self, value: int) -> str:
         """Return the SQL of a secret number."""

@@ -33,12 +33,11 @@ from dpnb.engines.marginals import Marginals, MarginalScan
 from dpnb.engines.normaliser import (
     NOTHING,
     NUMBERS,
-    TEXT_IDS,
     TEXTS,
     WHOLE,
     found,
     found_code,
-    id_code,
+    id_steps,
     is_short,
     normaliser,
     presence,
@@ -57,8 +56,8 @@ from dpnb.engines.sources import (
     held_types,
     is_csv,
     misfit,
+    name_of_ids,
     text,
-    unlike,
     unread,
 )
 from dpnb.engines.statements import StatementEngine, Work
@@ -283,7 +282,8 @@ class DuckDBEngine(StatementEngine):
                 check_names(footer(partial(self._run, parts), path), path)
         else:
             relation = "source_rows"
-            frame, texts = guarded(lambda: frame_source(table.source, table.columns))
+            ids = None if table.unit is None else table.unit.column
+            frame, texts = guarded(lambda: frame_source(table.source, table.declared, ids))
             guarded(lambda: self._connection.register(relation, frame))
         if is_csv(table.source):
             # a cast inside the reading statement would make DuckDB drop lines that it cannot read
@@ -298,7 +298,17 @@ class DuckDBEngine(StatementEngine):
         ((rows,),) = self._run(f"SELECT COUNT(*) FROM {relation}")
         self._sql.most_rows = max(_FEW, rows)
         self._count, self._in_memory = rows, _fitting(table, rows)
-        self._reading = rule_of(table, held_types(table.source, table.columns, types))
+        id_column, id_types = "", dict[str, str]()
+        if table.unit is not None:
+            id_column = (
+                find_column(table.unit.column, list(types))
+                if isinstance(table.source, (str, Path))
+                else name_of_ids(table.declared)
+            )
+            id_types = {table.unit.column: types[id_column]}
+        self._reading = rule_of(
+            table, held_types(table.source, table.columns, {**types, **id_types})
+        )
         if table.in_memory is None and self._in_memory:
             self._in_place = False
         sources: dict[str, list[str]] = {}
@@ -336,21 +346,20 @@ class DuckDBEngine(StatementEngine):
                 raw[name] = f"r{i}"
                 columns.append(f"{column} AS r{i}")
         own_columns = {name: ", ".join(columns) for name, columns in sources.items()}
-        columns = list(own_columns.values())
+        columns, said = list(own_columns.values()), list[str]()
         for i, name in enumerate(table.schema.undeclared):
             source_name = find_column(name, list(types))
             source_type = "VARCHAR" if source_name in texts else types[source_name]
             columns.append(f"{text_code(name, quoted(source_name), source_type)} AS t{i}")
         if table.unit is not None:
-            source_name = find_column(table.unit.column, list(types))
-            source_type = "VARCHAR" if source_name in texts else types[source_name]
-            own_columns[""] = f"{id_code(quoted(source_name), source_type)} AS u"
+            steps = id_steps(quoted(id_column), types[id_column], plain=table.unit.kind == "text")
+            own_columns[""] = f"{steps.first} AS u"
             columns.append(own_columns[""])
-            self._text_ids = source_type in TEXT_IDS
+            said, self._text_ids = [f"{steps.second} AS u"], steps.as_text
         select_list, complete = ", ".join(columns), present(needed.values())
         whole = " AND ".join(tests) or "TRUE"
         names = [codes.get(name, self._sql.column(name)) for name in table.schema]
-        names += self._sql.texts() + ([] if table.unit is None else ["u"])
+        names += self._sql.texts() + said
         if self._file is None or not self._in_place:
             every = f"SELECT {select_list} FROM {relation} WHERE {whole}"
             every = f"SELECT {', '.join(names)} FROM ({every})"
@@ -539,7 +548,7 @@ class DuckDBEngine(StatementEngine):
                 "tables of different engines cannot be joined yet",
                 "Join them in one of the engines, or read both from files or data frames.",
             )
-        return unlike(join) if join.ids and self._text_ids != other._text_ids else None
+        return None
 
     def join(self, other: Engine, join: Join) -> None:
         """Store the codes of another engine, by key or by id, to look them up."""
@@ -547,7 +556,7 @@ class DuckDBEngine(StatementEngine):
             raise engine_failure()
         name = f"{'ids' if join.ids else 'keys'}_of_{join.table}"
         if name not in self._looked_up:
-            self._take(name, other._codes(ids=join.ids))
+            self._take(name, other._codes(ids=join.ids, text=self._text_ids))
             self._looked_up.add(name)
         self._sql.join(join, name)
 
@@ -559,7 +568,7 @@ class DuckDBEngine(StatementEngine):
         if not isinstance(other, DuckDBEngine):
             raise engine_failure()
         number = len(self._looked_up)
-        self._take(f"others{number}", other._codes(ids=True))
+        self._take(f"others{number}", other._codes(ids=True, text=self._text_ids))
         self._looked_up.add(f"others{number}")
         own_columns = [f"own.c{i} AS c{i}" for i in range(len(self._schema))]
         other_columns = [
@@ -580,9 +589,9 @@ class DuckDBEngine(StatementEngine):
         )
         return engine
 
-    def _codes(self, *, ids: bool) -> Any:
-        """Return all rows, by key or by id, for the engine of another table."""
-        key = "u" if ids else self._sql.column(str(self._lookup_key))
+    def _codes(self, *, ids: bool, text: bool = False) -> Any:
+        """Return all rows, by key or by id, for an engine whose ids are texts or not."""
+        key = self._id(text=text) if ids else self._sql.column(str(self._lookup_key))
         columns = ", ".join(self._sql.column(name) for name in self._schema)
         statement = f"SELECT {key} AS k, {columns} FROM rows"
         return self._lent(lambda cursor: frame_of(cursor.execute(statement).fetchnumpy()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpnb.engines.codes import no_ids, short_text
 from dpnb.engines.dialect import literal, smallest_integer
+from dpnb.engines.ids import IdRule, Steps
 from dpnb.engines.sources import text, undiscovered
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real
 
@@ -16,8 +17,8 @@ NUMBERS = WHOLE | {"FLOAT", "DOUBLE", "DECIMAL"}
 NOTHING = {'"NULL"', "NULL"}
 """The type of columns without any value."""
 TEXTS = {"VARCHAR", "ENUM", "UUID"}
-TEXT_IDS = TEXTS | {"HUGEINT", "UBIGINT", "UHUGEINT"}
-"""Types whose ids are kept as texts: such whole numbers can be larger than a BIGINT."""
+_LONG = {"HUGEINT", "UBIGINT", "UHUGEINT"}
+"""Integer types with values beyond a BIGINT."""
 
 SHORT_LIST = 250
 """So many declared values are searched one after the other; more of them are hashed."""
@@ -116,22 +117,23 @@ def text_code(name: str, column: str, held: str) -> str:
     return short_text(f"CAST({column} AS VARCHAR)")
 
 
-def id_code(column: str, source_type: str) -> str:
-    """Return the SQL of a row's id: a whole number or a text, or NULL if there is none.
-
-    Different ids stay different: two people with one id would only be protected together. So a
-    number that is not whole, or does not fit in 64 bits, is not an id.
+def id_steps(column: str, source_type: str, *, plain: bool) -> Steps:
+    """Return the SQL of a row's id; ``plain`` texts are neither numbers nor UUIDs.
 
     Raises
     ------
     SchemaError
         If values of the type cannot be ids.
     """
-    if source_type in TEXT_IDS:
-        return f"CAST({column} AS VARCHAR)"
-    if source_type in WHOLE | NOTHING:
-        return f"CAST({column} AS BIGINT)"
+    rule, as_text = IdRule(), f"CAST({column} AS VARCHAR)"
+    if source_type in WHOLE - _LONG | NOTHING:
+        return rule.of_whole(column)
+    if source_type in _LONG | {"UUID"}:
+        return Steps(as_text)
+    if source_type in TEXTS:
+        return rule.of_text(as_text, plain=plain)
+    if source_type == "DECIMAL":
+        return rule.of_decimal(as_text)
     if source_type in NUMBERS:
-        # not FLOOR, which exceeds the type of a decimal with many digits
-        return f"CASE WHEN {column} = TRUNC({column}) THEN TRY_CAST(TRUNC({column}) AS BIGINT) END"
+        return rule.of_double(f"CAST({column} AS DOUBLE)")
     raise no_ids(source_type)

@@ -16,6 +16,7 @@ from psycopg.sql import Identifier
 
 from dpnb.engines.codes import alike_ids, code_of, no_ids, short_text
 from dpnb.engines.dialect import Dialect, present
+from dpnb.engines.ids import BLANKS, IdRule, Steps
 from dpnb.engines.rules import rule_of
 from dpnb.engines.scans import Engine, changed_rows, engine_failure
 from dpnb.engines.sources import find_column, misfit, text, undiscovered
@@ -58,9 +59,33 @@ CREATE DOMAIN pg_temp.tinyint AS int2; CREATE DOMAIN pg_temp.double AS float8;
 """
 
 
+class PostgresIdRule(IdRule):
+    """The rule for ids in PostgreSQL's SQL."""
+
+    TEXT = "TEXT"
+
+    def matches(self, value: str, pattern: str) -> str:
+        """Return the SQL that tests whether a pattern describes the whole text."""
+        return f"{value} ~ {self.quoted(f'^(?:{pattern})$')}"
+
+    def stripped(self, value: str, letters: str, ends: str = "both") -> str:
+        """Return the SQL of a text without some letters at its ends."""
+        function = {"both": "btrim", "left": "ltrim", "right": "rtrim"}[ends]
+        return f"{function}({value}, {self.quoted(letters)})"
+
+    def trimmed(self, text: str) -> str:
+        """Return the SQL of a text without blanks at its ends."""
+        return self.stripped(text, BLANKS)
+
+    def whole(self, digits: str) -> str:
+        """Return the SQL of the BIGINT that a text of a sign and at most 18 digits says."""
+        return f"CAST({digits} AS BIGINT)"
+
+
 class PostgresDialect(Dialect):
     """The SQL for one schema's columns, after the settings that :class:`PostgresEngine` makes."""
 
+    IDS = PostgresIdRule()
     WIDE = "NUMERIC"
     SUMMED_BY_MEAN = 0
 
@@ -115,14 +140,20 @@ def _text(name: str, column: str, source_type: str) -> str:
     return f'CAST({column} AS TEXT) COLLATE "C"'
 
 
-def _id(column: str, source_type: str) -> str:
-    """Return the SQL of a row's id: a text, or a whole number of 64 bits, else NULL."""
+def _id_steps(column: str, source_type: str, *, plain: bool) -> Steps:
+    """Return the SQL of a row's id; ``plain`` texts are neither numbers nor UUIDs."""
+    rule, as_text = PostgresIdRule(), f'CAST({column} AS TEXT) COLLATE "C"'
+    if source_type in _WHOLE - {"bool"}:
+        return rule.of_whole(column)
+    if source_type == "uuid":
+        return Steps(as_text)
     if source_type in _TEXTS:
-        return f'CAST({column} AS TEXT) COLLATE "C"'
-    if source_type not in _NUMBERS - {"bool"}:
-        raise no_ids(source_type)
-    fits = f"{column} = floor({column}) AND {column} >= -{2**63} AND {column} < {2**63}"
-    return f"CASE WHEN {fits} THEN CAST({column} AS BIGINT) END"
+        return rule.of_text(as_text, plain=plain)
+    if source_type == "numeric":
+        return rule.of_decimal(as_text)
+    if source_type in _NUMBERS - {"bool"}:
+        return rule.of_double(f"CAST({column} AS DOUBLE)")
+    raise no_ids(source_type)
 
 
 class PostgresEngine(StatementEngine):
@@ -191,12 +222,16 @@ class PostgresEngine(StatementEngine):
         codes = [f"{_code(name, kind, *found(name))} AS c{i}" for i, (name, kind) in kinds]
         columns = enumerate(table.schema.undeclared)
         codes += [f"{short_text(_text(name, *found(name)))} AS t{i}" for i, name in columns]
+        rows = f"SELECT {', '.join(codes)} FROM {source}"
         if table.unit is not None:
             if collation := self._alike.get(find_column(table.unit.column, list(types))):
                 raise alike_ids(collation)
-            codes.append(f"{_id(*found(table.unit.column))} AS u")
-            self._text_ids = found(table.unit.column)[1] in _TEXTS
-        rows = f"(SELECT {', '.join(codes)} FROM {source}) AS codes WHERE {present(self._sql.needed(table).values())}"
+            steps = _id_steps(*found(table.unit.column), plain=table.unit.kind == "text")
+            self._text_ids = steps.as_text
+            names = [name.rpartition(" AS ")[2] for name in codes]
+            rows = f"SELECT {', '.join([*codes, steps.first])} AS u FROM {source}"
+            rows = f"SELECT {', '.join([*names, steps.second])} AS u FROM ({rows}) AS ids"
+        rows = f"({rows}) AS codes WHERE {present(self._sql.needed(table).values())}"
         copy = f"CREATE TEMP TABLE rows AS SELECT * FROM {rows}"
         if self._copy not in ("", copy):
             self._refuse_changed()

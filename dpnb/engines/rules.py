@@ -1,25 +1,33 @@
 """By which rules a table's values and ids are read: public facts, which the ledger keeps with a version.
 
 A rule has a number. A newer rule may read some sources differently from the older ones, and most of
-them alike. A table is named by the lowest number that reads it as the newest rule does. So a table
-that a new rule does not touch goes on in its version, and another one opens as a new version, even
-if its file and its schema are the same: within a version every row must stay where it is.
+them alike. A version names the newest rules of its time. A table that newer rules do not touch goes
+on in its version, and another one opens as a new version, even if its file and its schema are the
+same: within a version every row must stay where it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from dpnb.schema.columns import Kind
 from dpnb.schema.schema import Unit
 from dpnb.schema.table import Table
 
-Reading: TypeAlias = "dict[str, int]"
-"""The numbers of a table's rules, of ``values`` and of ``ids``."""
+Reading: TypeAlias = "dict[str, tuple[int, int]]"
+"""For ``values`` and ``ids``, the lowest number of a rule that reads a table as the newest rule does, and the newest."""
 
 FIRST = 1
 """The first rule of each, also that of versions whose entry names none."""
+SECOND = 2
+_NEWEST = {"values": FIRST, "ids": SECOND}
+_UNTOUCHED = re.compile(
+    r"(?i:(tiny|small|big|utiny|usmall)int|u?integer|int|int[248]|boolean|void|\W?null\W?)"
+    r"|pandas (([uU]?[iI]nt(8|16|32)|[iI]nt64)(\[pyarrow\])?|bool\[pyarrow\]|boolean|float(16|32|64))"
+)
+"""Types of ids that all rules read alike."""
 
 
 def rule_of(table: Table, types: Mapping[str, str]) -> Reading:
@@ -33,16 +41,22 @@ def rule_of(table: Table, types: Mapping[str, str]) -> Reading:
 
     Returns
     -------
-    dict of str to int
-        The lowest numbers of rules that read this table as the newest ones do.
+    dict of str to pair of int
     """
     schema, unit = table.schema, table.unit
     kinds: dict[str, Kind | None] = {**schema, **dict.fromkeys(schema.undeclared)}
-    values = [values_rule(kind, types[name]) for name, kind in kinds.items()]
-    return {
-        "values": max(values, default=FIRST),
-        "ids": FIRST if unit is None else ids_rule(unit, types[unit.column]),
+    lowest = {
+        "values": max((values_rule(kind, types[n]) for n, kind in kinds.items()), default=FIRST),
+        "ids": FIRST
+        if unit is None
+        else ids_rule(unit, types[_spelled(unit.column, table.columns)]),
     }
+    return {what: (number, max(number, _NEWEST[what])) for what, number in lowest.items()}
+
+
+def _spelled(name: str, columns: Sequence[str]) -> str:
+    """Return the spelling of a column's name among others; it may be declared as well."""
+    return next(column for column in columns if column.casefold() == name.casefold())
 
 
 def values_rule(kind: Kind | None, held: str) -> int:
@@ -51,5 +65,11 @@ def values_rule(kind: Kind | None, held: str) -> int:
 
 
 def ids_rule(unit: Unit, held: str) -> int:
-    """Return the rule that reads the ids of a privacy unit."""
-    return FIRST
+    """Return the rule that reads the ids of a privacy unit, from the type of their column.
+
+    The second rule compares texts by what they say, has no bound on the size of a number, and puts
+    the rows of an id in an order that is the same for a text and a number. It does not touch whole
+    numbers of 64 bits. In NumPy's types, numbers beyond 2**53 are no ids any more; a frame with
+    such a number has another fingerprint without it.
+    """
+    return FIRST if _UNTOUCHED.fullmatch(held) else SECOND

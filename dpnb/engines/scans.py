@@ -85,7 +85,7 @@ class Engine(Protocol):
     """Holder of the normalised rows of one table."""
 
     @property
-    def reading(self) -> Mapping[str, int]:
+    def reading(self) -> Mapping[str, tuple[int, int]]:
         """The rules by which the rows are read: see ``dpnb.engines.rules``."""
         ...
 

@@ -8,12 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dpnb.engines.decoding import readable
+from dpnb.engines.decoding import exact, readable
+from dpnb.engines.ids import LARGEST_FLOAT, of_object
 from dpnb.engines.scans import engine_failure
 from dpnb.errors import EngineError, SchemaError
 from dpnb.interrupt import checkpoint
 from dpnb.schema.columns import Kind
-from dpnb.schema.joins import Join
 
 T = TypeVar("T")
 _DELIMITERS = {";": ("semicolons", "';'"), "\t": ("tabs", r"'\t'")}
@@ -183,14 +183,6 @@ def undiscovered(name: str, held: str) -> SchemaError:
     )
 
 
-def unlike(join: Join) -> tuple[str, str]:
-    """Return why rows whose ids have different types cannot be joined, with a hint."""
-    return (
-        f"the ids {join.column!r} are strings in one table and whole numbers in the other",
-        "Convert the ids of one table.",
-    )
-
-
 def repeated(key: str) -> SchemaError:
     """Return the error for a key of a (public) dimension table that is not unique."""
     return SchemaError(
@@ -199,20 +191,33 @@ def repeated(key: str) -> SchemaError:
     )
 
 
-def frame_source(frame: Any, columns: Sequence[str]) -> tuple[Any, set[str]]:
-    """Return a frame that DuckDB can register, and its columns of unknown type, as texts."""
+def name_of_ids(columns: Sequence[str]) -> str:
+    """Return the name of the column with the ids, beside the other columns of a frame."""
+    name, others = "ids", set(map(str.casefold, columns))
+    while name in others:
+        name += "_"
+    return name
+
+
+def frame_source(
+    frame: Any, columns: Sequence[str], ids: str | None = None
+) -> tuple[Any, set[str]]:
+    """Return a frame that DuckDB can register, and its columns of unknown type, as texts.
+
+    ``ids`` is the column of the ids, which also gets a column of its own: see :func:`name_of_ids`.
+    """
     module = type(frame).__module__.partition(".")[0]
     if module == "polars" and type(frame).__name__ in ("DataFrame", "LazyFrame"):
         frame = frame.collect() if type(frame).__name__ == "LazyFrame" else frame
-        return _declared(frame.to_arrow(), columns), set()
+        return _declared(frame.to_arrow(), columns, ids), set()
     if module in ("duckdb", "_duckdb"):
         if "UHUGEINT" in map(str, frame.types):
             raise SchemaError("UHUGEINT values are not supported", "Cast them to DOUBLE.")
-        return _declared(frame.to_arrow_table(), columns), set()
+        return _declared(frame.to_arrow_table(), columns, ids), set()
     if module == "pandas" and hasattr(frame, "columns"):
-        return _pandas_source(frame, columns)
+        return _pandas_source(frame, columns, ids)
     if module == "pyarrow" and hasattr(frame, "column_names"):
-        return _declared(frame, columns), set()
+        return _declared(frame, columns, ids), set()
     raise SchemaError(
         f"a source of type {type(frame).__name__} is not supported",
         "Use a pandas, polars or pyarrow table, a DuckDB relation, or a Parquet or CSV path.",
@@ -248,9 +253,13 @@ def frame_of(columns: Mapping[str, Any]) -> Any:
     return pd.DataFrame({name: column(array) for name, array in columns.items()})
 
 
-def _declared(table: Any, columns: Sequence[str]) -> Any:
+def _declared(table: Any, columns: Sequence[str], ids: str | None) -> Any:
     """Select the declared columns of an arrow table; DuckDB renames others that differ by case."""
-    table = table.select([find_column(name, table.column_names) for name in columns])
+    selected = table.select([find_column(name, table.column_names) for name in columns])
+    if ids is not None:
+        id_column = exact(table.column(find_column(ids, table.column_names)))
+        selected = selected.append_column(name_of_ids(columns), id_column)
+    table = selected
     for place, column in enumerate(table.columns):
         readable_column = readable(column)
         if readable_column is not column:
@@ -260,12 +269,13 @@ def _declared(table: Any, columns: Sequence[str]) -> Any:
     return table
 
 
-def _pandas_source(frame: Any, declared: Sequence[str]) -> tuple[Any, set[str]]:
+def _pandas_source(frame: Any, declared: Sequence[str], ids: str | None) -> tuple[Any, set[str]]:
     """Convert object columns to texts: DuckDB would guess their type from a sample of values."""
     import numpy as np
     import pandas as pd
 
-    names = [find_column(name, [str(column) for column in frame.columns]) for name in declared]
+    spellings = [str(column) for column in frame.columns]
+    names = [find_column(name, spellings) for name in declared]
     columns: dict[str, Any] = {}
     texts = set()
     for name in names:
@@ -285,7 +295,47 @@ def _pandas_source(frame: Any, declared: Sequence[str]) -> tuple[Any, set[str]]:
             # DuckDB cannot read a column with a negative stride
             column = pd.Series(np.ascontiguousarray(column.to_numpy()))
         columns[name] = column.reset_index(drop=True)
+    if ids is not None:
+        column = _pandas_ids(frame[find_column(ids, spellings)])
+        columns[name_of_ids(declared)] = column.reset_index(drop=True)
     return pd.DataFrame(columns), texts
+
+
+def _pandas_ids(column: Any) -> Any:
+    """Return a column of ids, of a type that does not depend on values that another row changes.
+
+    pandas gives a column of numbers another type if one of them is missing, or has a fraction, and
+    may round all others: beyond 2**53 in size, none of them is an id.
+    """
+    import numpy as np
+    import pandas as pd
+
+    if column.dtype == object:
+        return pd.Series([of_object(value) for value in column], dtype="string")
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        categories = [of_object(value) for value in column.dtype.categories]
+        values = np.array([*categories, None], dtype=object)[np.asarray(column.cat.codes)]
+        return pd.Series(values, dtype="string")
+    if not isinstance(column.dtype, np.dtype):
+        return _readable_series(column) if _is_text(column.dtype) else column
+    numbers = np.ascontiguousarray(column.to_numpy())
+    if numbers.dtype.kind == "b":
+        # as in a column of objects, which it becomes if one of them is missing
+        return pd.Series(np.where(numbers, "True", "False"), dtype="string")
+    if numbers.dtype.kind not in "iuf":
+        return pd.Series(numbers)
+    with np.errstate(all="ignore"):
+        whole = (numbers > -LARGEST_FLOAT) & (numbers < LARGEST_FLOAT)
+        if numbers.dtype.kind == "f":
+            whole &= numbers == np.trunc(numbers)
+        plain = np.where(whole, numbers, 0).astype(np.int64)
+    return pd.Series(pd.arrays.IntegerArray(plain, ~whole))
+
+
+def _is_text(dtype: Any) -> bool:
+    import pandas as pd
+
+    return isinstance(dtype, (pd.StringDtype, pd.ArrowDtype))
 
 
 def _readable_series(column: Any) -> Any:

@@ -23,9 +23,8 @@ from dpnb.engines.sources import find_column, misfit, undiscovered
 from dpnb.engines.spark_dialect import (
     FITS,
     NOTHING,
-    TEXTS,
     SparkDialect,
-    id_code,
+    id_steps,
     normaliser,
     raw,
     text,
@@ -129,9 +128,10 @@ class SparkEngine(StatementEngine):
             codes.append(f"{short_text(f'try_validate_utf8(r{i})')} AS t{i}")
         if table.unit is not None:
             place = names.index(find_column(table.unit.column, list(names)))
-            values.append(f"{id_code(f's{place}', types[place])} AS u")
-            codes.append("u")
-            self._text_ids = type_name(types[place]) in TEXTS
+            steps = id_steps(f"s{place}", types[place], plain=table.unit.kind == "text")
+            values.append(f"{steps.first} AS u")
+            codes.append(f"{steps.second} AS u")
+            self._text_ids = steps.as_text
         held = {name: types[names.index(find_column(name, list(names)))] for name in table.columns}
         self._reading = rule_of(table, held)
         # by position: names may differ only by case, or hold any character
@@ -234,7 +234,7 @@ class SparkEngine(StatementEngine):
         frames.
         """
         if isinstance(other, SparkEngine) and other._spark is self._spark:
-            return self._unlike(other, join)
+            return None
         if join.ids or not isinstance(other, DuckDBEngine):
             return (
                 "tables of different engines cannot be joined yet",
@@ -266,7 +266,8 @@ class SparkEngine(StatementEngine):
         ]
         pairs = (
             f"SELECT own.u AS u, {', '.join([*own_columns, *other_columns])} "
-            f"FROM {self._rows} AS own JOIN {other._rows} AS other ON own.u = other.u"
+            f"FROM {self._rows} AS own "
+            f"JOIN (SELECT *, {other._id(text=self._text_ids)} AS k FROM {other._rows}) AS other ON own.u = other.k"
         )
         self._guarded(lambda: self._spark.sql(pairs).createOrReplaceTempView(name))
         self._looked_up.add(name)
@@ -281,7 +282,11 @@ class SparkEngine(StatementEngine):
         """Return the codes of another table as a data frame, whose key or id is called k."""
         if isinstance(other, SparkEngine):
             columns = [other._sql.column(name) for name in other._schema]
-            key = "u" if join.ids else other._sql.column(str(other._lookup_key))
+            key = (
+                other._id(text=self._text_ids)
+                if join.ids
+                else other._sql.column(str(other._lookup_key))
+            )
             return self._spark.sql(f"SELECT {key} AS k, {', '.join(columns)} FROM {other._rows}")
         if not isinstance(other, DuckDBEngine):
             raise engine_failure()

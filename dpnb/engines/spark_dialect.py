@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from dpnb.engines.codes import alike_ids, code_of, no_ids
 from dpnb.engines.dialect import Dialect, literal
+from dpnb.engines.ids import BLANKS, IdRule, Steps
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real
 from dpnb.sql.query import EVERY, Predicate
 from dpnb.views.measures import TICKS, Measure, Sum
@@ -135,37 +136,56 @@ def normaliser(kind: Kind, value: str, declared: str) -> str:
     return code_of(kind, value, whole=type_name(declared) in WHOLE | {NOTHING}, found=position)
 
 
-def id_code(column: str, declared: str) -> str:
-    """Return the SQL of a row's id: a whole number or a text, or NULL if there is none.
+class SparkIdRule(IdRule):
+    """The rule for ids in Spark's SQL."""
 
-    Different ids stay different: a number that is not whole, or exceeds 64 bits, is not an id.
+    TEXT = "STRING"
+
+    def quoted(self, value: str) -> str:
+        """Return the SQL of a text."""
+        return text(value)
+
+    def matches(self, value: str, pattern: str) -> str:
+        """Return the SQL that tests whether a pattern describes the whole text."""
+        whole = rf"\A(?:{pattern})\z"
+        return f"{value} RLIKE {self.quoted(whole)}"
+
+    def trimmed(self, text: str) -> str:
+        """Return the SQL of a text without blanks at its ends."""
+        return self.stripped(text, BLANKS)
+
+    def stripped(self, value: str, letters: str, ends: str = "both") -> str:
+        """Return the SQL of a text without some letters at its ends."""
+        where = {"both": "BOTH", "left": "LEADING", "right": "TRAILING"}[ends]
+        return f"TRIM({where} {self.quoted(letters)} FROM {value})"
+
+
+def id_steps(column: str, declared: str, *, plain: bool) -> Steps:
+    """Return the SQL of a row's id; ``plain`` texts are neither numbers nor UUIDs.
 
     Raises
     ------
     SchemaError
         If values of the type cannot be ids.
     """
-    source = type_name(declared)
+    source, rule = type_name(declared), SparkIdRule()
     if collation := re.search(r"\bcollate (\w+)", declared, re.IGNORECASE):
         raise alike_ids(collation[1])
     if source in WHOLE or source == NOTHING:
-        return f"CAST({column} AS BIGINT)"
+        return rule.of_whole(column)
     if source == "DECIMAL":
-        # comparing it with its FLOOR would round a number of many digits first
-        return f"CASE WHEN {column} % 1 = 0 THEN TRY_CAST({column} AS BIGINT) END"
+        return rule.of_decimal(f"CAST({column} AS STRING)")
     if source in NUMBERS:
-        real = f"CAST({column} AS DOUBLE)"
-        fits = f"{real} >= {literal(-(2.0**63))} AND {real} < {literal(2.0**63)}"
-        integer = f"CASE WHEN {fits} THEN CAST(FLOOR({real}) AS BIGINT) END"
-        return f"CASE WHEN {real} = ({integer}) THEN {integer} END"
+        return rule.of_double(f"CAST({column} AS DOUBLE)")
     if source in TEXTS:
-        return raw(Category(("",)), column, declared)
+        return rule.of_text(raw(Category(("",)), column, declared), plain=plain)
     raise no_ids(source)
 
 
 class SparkDialect(Dialect):
     """The SQL for one schema's columns, in which no sum exceeds 64 bits."""
 
+    IDS = SparkIdRule()
     WIDE = "DECIMAL(38, 0)"
     SUMMED_BY_MEAN = 0
 

@@ -20,7 +20,7 @@ from dpnb.engines.dialect import Dialect, Measuring
 from dpnb.engines.marginals import Marginals, MarginalScan
 from dpnb.engines.rules import Reading
 from dpnb.engines.scans import Engine, Exact, Tally, engine_failure, guarded
-from dpnb.engines.sources import repeated, unlike
+from dpnb.engines.sources import repeated
 from dpnb.errors import DpnbError
 from dpnb.schema.joins import Join
 from dpnb.schema.schema import Schema, groups_asked
@@ -132,7 +132,7 @@ class StatementEngine(ABC):
             raise repeated(table.key)
 
     @property
-    def reading(self) -> Mapping[str, int]:
+    def reading(self) -> Mapping[str, tuple[int, int]]:
         """The rules by which the rows are read."""
         return self._reading
 
@@ -146,9 +146,12 @@ class StatementEngine(ABC):
         self._key, self._sql = key, type(self._sql)(self._schema, self._rows)
         self._sql.most_rows = most
 
-    def _unlike(self, other: StatementEngine, join: Join) -> tuple[str, str] | None:
-        """Return why the ids of two tables in one engine do not match, with a hint, or None."""
-        return unlike(join) if join.ids and self._text_ids != other._text_ids else None
+    def _id(self, *, text: bool) -> str:
+        """Return the SQL of a row's id for a table whose ids are kept as texts or not."""
+        rule = self._sql.IDS
+        if text == self._text_ids:
+            return "u"
+        return rule.as_text("u") if text else rule.as_number("u")
 
     def join(self, other: Engine, join: Join) -> None:
         """Raise an error; ``obstacle`` says why."""

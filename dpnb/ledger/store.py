@@ -54,6 +54,8 @@ class Version:
     definition: Mapping[str, Any]
     fingerprint: str = field(repr=False)
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    alike: Mapping[str, Mapping[str, tuple[int, int]]] = field(default_factory=dict, compare=False)
+    """The lowest and the highest numbers of rules that read the tables as these do."""
 
     @property
     def name(self) -> str:
@@ -65,8 +67,15 @@ class Version:
         return self.rules.get(table, FIRST)
 
     def agrees(self, other: Version) -> bool:
-        """Whether another version reads all its tables by the same rules."""
-        return all(self.rule(table) == rule for table, rule in other.rules.items())
+        """Whether another version would read all its tables as this one does."""
+        return all(
+            self.rule(table)["last"] == rule["last"]
+            and all(
+                lowest <= self.rule(table)[what] <= highest
+                for what, (lowest, highest) in other.alike[table].items()
+            )
+            for table, rule in other.rules.items()
+        )
 
 
 class Store:
@@ -136,7 +145,7 @@ class Store:
         self,
         tables: Sequence[Table],
         fingerprint: Callable[[str, bytes], str],
-        readings: Mapping[str, Mapping[str, Mapping[str, int]]],
+        readings: Mapping[str, Mapping[str, Mapping[str, tuple[int, int]]]],
         *,
         budget: Budget | None,
         policy: Policy | None,
@@ -220,7 +229,7 @@ class Store:
         self,
         tables: Sequence[Table],
         digests: Mapping[str, str],
-        readings: Mapping[str, Mapping[str, Mapping[str, int]]],
+        readings: Mapping[str, Mapping[str, Mapping[str, tuple[int, int]]]],
         *,
         reordered: bool,
     ) -> list[Version]:
@@ -246,13 +255,14 @@ class Store:
             }
             before = set(changed)
             for name, definition in definitions.items():
+                alike = readings[name]
                 rules = {
-                    part: {**reading, "last": last[part]}
-                    for part, reading in readings[name].items()
+                    part: {**{what: ends[1] for what, ends in reading.items()}, "last": last[part]}
+                    for part, reading in alike.items()
                 }
                 current = self.versions.get(name)
                 number = 1 if current is None else current.number + 1
-                version = Version(number, definition, digests[name], rules)
+                version = Version(number, definition, digests[name], rules, alike)
                 if (
                     name in changed
                     or current is None
@@ -462,10 +472,10 @@ def _of_rows(definition: Mapping[str, Any]) -> dict[str, Any]:
     return lasting
 
 
-def _protected(definition: Mapping[str, Any]) -> str | None:
-    """Return the id column that a table's definition protects; None if it protects rows."""
+def _protected(definition: Mapping[str, Any]) -> tuple[str, str | None] | None:
+    """Return the id column that a table's definition protects, and its kind; None for rows."""
     unit = definition["unit"]
-    return None if unit is None else str(unit["column"]).casefold()
+    return None if unit is None else (str(unit["column"]).casefold(), unit.get("kind"))
 
 
 def _check_past(state: Accountant, sequence: int, entry: Mapping[str, Any]) -> None:

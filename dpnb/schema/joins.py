@@ -152,6 +152,7 @@ def _by_id(base: Table, other: Table) -> Join:
     if base.unit is None or other.unit is None or not _is_id(other, base.unit.column):
         raise _refused(base, other)
     name = base.unit.column
+    _check_kinds(base, other)
     if other.unit.max_rows > 1:
         which = "both tables" if base.unit.max_rows > 1 else repr(other.name)
         raise SchemaError(
@@ -165,6 +166,17 @@ def _by_id(base: Table, other: Table) -> Join:
             "Declare both as public, or neither.",
         )
     return Join(other.name, name, True, tuple(other.schema.items()))
+
+
+def _check_kinds(one: Table, other: Table) -> None:
+    """Refuse tables whose ids are read by different rules: one person would be several."""
+    if one.unit is None or other.unit is None or one.unit.kind == other.unit.kind:
+        return
+    plain, spelled = (one, other) if one.unit.kind == "text" else (other, one)
+    raise SchemaError(
+        f"the ids of {plain.name!r} have kind='text', and those of {spelled.name!r} do not",
+        "Declare the same kind of ids for both units.",
+    )
 
 
 def pair_name(one: Table, other: Table) -> str:
@@ -186,6 +198,7 @@ def pair(one: Table, other: Table) -> Table | None:
         return None
     if not _is_id(other, one.unit.column) or min(one.unit.max_rows, other.unit.max_rows) == 1:
         return None
+    _check_kinds(one, other)
     rows = one.unit.max_rows * other.unit.max_rows
     if rows > MOST_OF_ONE:
         raise SchemaError(
@@ -197,7 +210,7 @@ def pair(one: Table, other: Table) -> Table | None:
     complete = [f"{t.name}[].{name}" for t in tables for name in t.schema.complete]
     aliases = [[f"{t.name}[].{n}" for n in names] for t in tables for names in t.schema.aliases]
     declared = [t.unit.max_groups for t in (one, other) if t.unit and t.unit.max_groups]
-    unit = Unit(one.unit.column, rows, min(declared, default=None))
+    unit = Unit(one.unit.column, rows, min(declared, default=None), one.unit.kind)
     schema = Schema(kinds, aliases, complete)
     pair_table = Table(tables[0].name, None, schema, unit, public=one.public and other.public)
     pair_table.name = pair_name(one, other)

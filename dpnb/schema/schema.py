@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dpnb.codes import listed, scalar
 from dpnb.errors import SchemaError, given
@@ -24,6 +24,7 @@ class Unit:
     ----------
     column : str
         The source's column that identifies the protected person. Rows without an id are left out.
+        One id may be spelled in several ways: ``7``, ``7.0``, ``07`` and ``' 7'`` are one number.
     max_rows : int
         Rows kept for one id, from 1 to 1,048,576. They are picked once, before any WHERE, in an
         order of the id's rows that the ledger keeps secret. A larger number needs more noise.
@@ -32,21 +33,27 @@ class Unit:
         each group where it has a row, as in SQL. A smaller number needs less noise, but the counts
         are too low where ids are in more groups. Discovery and randomised response count an id in
         this many groups, too, and by default in one.
+    kind : None or "text"
+        "text" if ``7`` and ``07`` are two people: texts are then compared letter by letter, without
+        blanks at their ends. It is part of what is protected, so a ledger cannot change it.
 
     Raises
     ------
     SchemaError
-        For an empty name, or bounds that are not whole numbers in their range.
+        For an empty name, bounds that are not whole numbers in their range, or an unknown kind.
 
     Examples
     --------
     >>> Unit("customer_id", max_rows=20)
     Unit(column='customer_id', max_rows=20, max_groups=None)
+    >>> Unit("seat", max_rows=20, kind="text").to_dict()
+    {'column': 'seat', 'max_rows': 20, 'kind': 'text'}
     """
 
     column: str
     max_rows: int
     max_groups: int | None = None
+    kind: Literal["text"] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
@@ -62,6 +69,18 @@ class Unit:
                     f"Write {name}=3.",
                 )
             object.__setattr__(self, name, maximum)
+        if self.kind is not None and not (isinstance(self.kind, str) and self.kind == "text"):
+            raise SchemaError(
+                f"the kind of ids must be 'text', got {given(self.kind)}",
+                "Write kind='text' if 7 and 07 are different ids, or leave it out.",
+            )
+
+    def __repr__(self) -> str:
+        kind = "" if self.kind is None else f", kind={self.kind!r}"
+        return (
+            f"Unit(column={self.column!r}, max_rows={self.max_rows}, "
+            f"max_groups={self.max_groups}{kind})"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the unit as plain data, as written under ``[unit]`` in TOML.
@@ -69,10 +88,12 @@ class Unit:
         Returns
         -------
         dict of str to value
-            ``column``, ``max_rows``, and ``max_groups`` if it was given.
+            ``column``, ``max_rows``, ``max_groups`` if it was given, and ``kind`` if it is "text".
         """
-        groups = {} if self.max_groups is None else {"max_groups": self.max_groups}
-        return {"column": self.column, "max_rows": self.max_rows, **groups}
+        entries = {
+            name: getattr(self, name) for name in ("column", "max_rows", "max_groups", "kind")
+        }
+        return {name: entry for name, entry in entries.items() if entry is not None}
 
     @property
     def text(self) -> str:
@@ -86,7 +107,7 @@ class Unit:
         Parameters
         ----------
         data : mapping of str to value
-            ``column``, ``max_rows``, and ``max_groups`` if it was given.
+            ``column``, ``max_rows``, ``max_groups`` if it was given, and ``kind`` if it is "text".
 
         Returns
         -------
@@ -98,10 +119,10 @@ class Unit:
         SchemaError
             For missing or unknown entries, or invalid values as in the class.
         """
-        entries = {"column", "max_rows", "max_groups"}
+        entries = {"column", "max_rows", "max_groups", "kind"}
         if not isinstance(data, Mapping) or not {"column", "max_rows"} <= set(data) <= entries:
             raise SchemaError(
-                "[unit] needs column and max_rows, and takes max_groups",
+                "[unit] needs column and max_rows, and takes max_groups and kind",
                 "Write column = 'person_id' and max_rows = 3.",
             )
         return cls(**data)

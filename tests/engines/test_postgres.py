@@ -37,6 +37,7 @@ from tests.kit.engines import (
     SCHEMA,
     STATEMENTS,
     OtherLooks,
+    SpelledIds,
     Still,
     TheSameAnswers,
     Units,
@@ -44,6 +45,7 @@ from tests.kit.engines import (
 )
 from tests.kit.engines import rows as everything
 from tests.kit.engines import schema as schema_of_everything
+from tests.kit.ids import UUID
 from tests.kit.inside import ask, runner
 from tests.kit.postgres import OWNER, PASSWORD, Server
 
@@ -254,11 +256,10 @@ class TestUnits(Units):
         assert found[0] == found[1]
         assert len(found[0]) == 40
 
-    def test_values_that_are_no_ids(self, place, vectors):
+    def test_values_that_are_no_ids(self, place):
         source = place.column(
-            "numeric", "1", "1.0", "1.5", "9223372036854775808", "'NaN'", "'-infinity'", "1e300",
-            "-9223372036854775808", "NULL",
-        )  # fmt: skip
+            "numeric", "1", "1.00", "1.5", "'NaN'", "'-infinity'", "1e500", "NULL"
+        )
         schema = Schema({"n": Integer(0, 9)})
         with pytest.raises(SchemaError, match="no column 'n'"):
             opened(Table("t", source, schema, Unit("x", max_rows=3)))
@@ -266,12 +267,39 @@ class TestUnits(Units):
         place.server.execute(f"CREATE VIEW {view}_n AS SELECT x, 1 AS n FROM {view}")
         place.server.execute(f"GRANT SELECT ON {view}_n TO {OWNER}")
         with closing(opened(Table("t", f"{source}_n", schema, Unit("x", max_rows=3)))) as engine:
-            assert held(engine, "u") == ["(-9223372036854775808,)", "(1,)", "(1,)"]
+            assert held(engine, "u") == ["('1',)", "('1',)", "('1e500',)"]
+
+    @pytest.mark.parametrize(
+        ("type_", "value", "found"),
+        [
+            ("char(9)", "'07 '", "'7'"),
+            ("varchar(9)", "'\t7.0'", "'7'"),
+            ("uuid", f"'{UUID.upper()}'", f"'{UUID}'"),
+            ("smallint", "7", "7"),
+            ("real", "16777216", "'16777216'"),
+        ],
+    )
+    def test_types_of_ids(self, type_, value, found, place):
+        name = place.made(f"x {type_}, n int")
+        place.server.execute(f"INSERT INTO {name} VALUES ({value}, 1)")
+        table = Table("t", place.source(name), Schema({"n": Integer(0, 9)}), Unit("x", max_rows=3))
+        with closing(opened(table)) as engine:
+            assert held(engine, "u") == [f"({found},)"]
 
     def test_days_are_no_ids(self, place):
         source = place.keep(pd.DataFrame({"n": [1], "day": [datetime.date(2024, 1, 1)]}))
         with pytest.raises(SchemaError, match="ids of the privacy unit are date values"):
             opened(Table("t", source, Schema({"n": Integer(0, 9)}), Unit("day", max_rows=1)))
+
+
+class TestSpelledIds(SpelledIds):
+    @pytest.fixture
+    def whose(self, place):
+        def found(rows, unit):
+            with closing(opened(Table("t", place.keep(rows), self.SCHEMA, unit))) as engine:
+                return dict(engine._connection.execute("SELECT c0, u FROM rows").fetchall())
+
+        return found
 
 
 @pytest.fixture

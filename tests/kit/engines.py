@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
 import math
@@ -13,14 +14,16 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dpnb import Category, Date, Integer, Real, Schema, Table
+from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
 from dpnb.engines.contributions import ContributionScan, Part
+from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.marginals import MarginalScan
 from dpnb.schema.columns import cell_count
 from dpnb.sql.parser import parse
 from dpnb.sql.query import EVERY
 from dpnb.sql.values import Column
 from dpnb.views.measures import Axis, Count, Distinct, Scan, sum_about, sum_of
+from tests.kit import ids
 
 LARGE = 2**53
 ROWS = 3_000
@@ -307,7 +310,46 @@ class Units:
         "whole numbers": lambda numbers: pd.Series(numbers, dtype="Int64"),
         "texts": lambda numbers: pd.Series([f"é{n}" for n in numbers], dtype="string"),
         "floats": lambda numbers: pd.Series(numbers / 2),
+        "spelled": lambda numbers: pd.Series(
+            [("{}", " {}.0", "{}e+0", "{}.")[i % 4].format(n) for i, n in enumerate(numbers)],
+            dtype="string",
+        ),
     }
+
+
+class SpelledIds:
+    """One id per person; wants the fixture ``whose``, which returns the id of each row by ``n``."""
+
+    SCHEMA = Schema({"n": Integer(0, 100_000)})
+    NUMBERS: ClassVar = {
+        "double": pa.array([7.0, -0.0, 0.5, math.nan, -math.inf, 1e16, 2.0**60, 2.0**63, 1e300, None]),
+        "float": pa.array([7, -0.0, 0.5, math.nan, math.inf, 2.0**24, 2.0**60, 1e30], pa.float32()),
+        "decimal": pa.array(
+            [decimal.Decimal(d) for d in ("7", "-7.00", "7.01", "99999999999999999999.00", "0", "1e25")],
+            pa.decimal128(38, 2),
+        ),
+        "whole": pa.array([7, 2**63 - 1, -(2**63), None], pa.int64()),
+    }  # fmt: skip
+
+    @pytest.mark.parametrize("kind", [None, "text"])
+    def test_texts(self, kind, whose):
+        found = whose(
+            pa.Table.from_pandas(ids.numbers_of(ids.SPELLINGS)), Unit("id", 99, kind=kind)
+        )
+        read = ids.said if kind is None else ids.plain
+        assert ids.people(range(len(ids.SPELLINGS)), found.get) == ids.people(ids.SPELLINGS, read)
+
+    @pytest.mark.parametrize("type_", NUMBERS)
+    @pytest.mark.parametrize("kind", [None, "text"])
+    def test_numbers(self, type_, kind, whose):
+        numbers, unit = self.NUMBERS[type_], Unit("id", 99, kind=kind)
+        table = pa.table({"id": numbers, "n": range(len(numbers))})
+        with contextlib.closing(DuckDBEngine(Table("t", table, self.SCHEMA, unit))) as ducks:
+            theirs = dict(ducks._connection.execute("SELECT c0, u FROM rows").fetchall())
+        assert whose(table, unit) == theirs
+        assert str(theirs[0]) == "7"
+        if type_ != "whole":
+            assert 2 not in theirs
 
 
 SCHEMA = Schema(

@@ -51,7 +51,7 @@ you see the option instead, such as `--rho 0.05`. Every error is a subclass of `
 """
 _TEXTS = ("what", "hint", "again")
 """Parameters that hand a message on."""
-RETURNED = {"obstacle": "SqlError", "_unlike": "SqlError", "unlike": "SqlError"}
+RETURNED = {"obstacle": "SqlError"}
 """Functions that return a message and a hint, and the error that these become."""
 _NAMES = {
     "self.slip.hint": "what to change at that place",

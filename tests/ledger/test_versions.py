@@ -28,7 +28,7 @@ FRAME = pd.DataFrame(
     }
 )
 SCHEMA = Schema({"a": Category(["x", "y"]), "m": Integer(0, 99)})
-FIRST = {"values": 1, "ids": 1, "last": []}
+NEWEST = {"values": 1, "ids": 2, "last": []}
 
 
 def opened(ledger: Path, *tables: Table, unit: bool = True, **options: Any) -> dpnb.Curator:
@@ -66,7 +66,7 @@ class TestOrder:
             assert curator.budget.spent == spent
         assert sum(found) == IDS
         assert min(found) > IDS / 3
-        assert [entry["rules"] for entry in entries(ledger)] == [{"t": FIRST}]
+        assert [entry["rules"] for entry in entries(ledger)] == [{"t": NEWEST}]
 
     def test_the_next_version_has_it_last_and_is_charged_anew(self, tmp_path):
         ledger = tmp_path / "l"
@@ -88,7 +88,7 @@ class TestOrder:
         with closing(opened(tmp_path / "l", unit=False)) as curator:
             curator.limit(column="m", rho=0)
         opened(tmp_path / "l", unit=False, new_version=True).close()
-        assert [entry["rules"] for entry in entries(tmp_path / "l")] == [{"t": FIRST}]
+        assert [entry["rules"] for entry in entries(tmp_path / "l")] == [{"t": NEWEST}]
 
 
 class TestRules:
@@ -98,7 +98,7 @@ class TestRules:
 
         def change(what: str, held: str) -> None:
             def rule(of: Any, type_: str) -> int:
-                return 2 if type_ == held else 1
+                return 3 if type_ == held else 1
 
             monkeypatch.setattr(rules, f"{what}_rule", rule)
 
@@ -121,7 +121,7 @@ class TestRules:
             curator.session().query("SELECT COUNT(*) AS n FROM t", rho=1)
             assert curator.budget.spent.rho == 2 * spent
         found = [entry["rules"]["t"] for entry in entries(tmp_path / "l")]
-        assert found == [FIRST, {**FIRST, what: 2}]
+        assert found == [NEWEST, {**NEWEST, what: 3}]
         # and goes on in it
         opened(tmp_path / "l", table).close()
 
@@ -160,6 +160,34 @@ class TestRules:
             opened(tmp_path / "l")
         assert len(entries(tmp_path / "l")) == 1
 
+    @pytest.mark.parametrize(
+        ("type_", "goes_on"),
+        [("int64", True), ("Int64", True), ("parquet", True), ("string", False), ("object", False),
+         ("csv", False), ("parquet of floats", False)],
+    )  # fmt: skip
+    def test_ids_that_the_newest_rule_reads_differently_need_a_new_version(
+        self, type_, goes_on, monkeypatch, tmp_path
+    ):
+        kind, _, floats = type_.partition(" of ")
+        source: Any = FRAME.astype({"id": float}) if floats else FRAME
+        if kind in ("parquet", "csv"):
+            path = tmp_path / f"t.{kind}"
+            source.to_parquet(path) if kind == "parquet" else source.to_csv(path, index=False)
+            source = path
+        else:
+            source = source.astype({"id": kind})
+        table = Table("t", source, SCHEMA, Unit("id", max_rows=1))
+        with monkeypatch.context() as patch:
+            patch.setitem(rules._NEWEST, "ids", 1)
+            patch.setattr(rules, "ids_rule", lambda unit, held: 1)
+            opened(tmp_path / "l", table).close()
+        if not goes_on:
+            with pytest.raises(LedgerError, match="read by an earlier rule"):
+                opened(tmp_path / "l", table)
+        opened(tmp_path / "l", table, new_version=not goes_on).close()
+        opened(tmp_path / "l", table).close()
+        assert [entry["version"] for entry in entries(tmp_path / "l")] == [1, 2][: 2 - goes_on]
+
     def test_a_table_changes_with_those_that_it_looks_up(self, newer, tmp_path):
         people = pd.DataFrame(
             {"id": range(IDS), "city": pd.Series(["A", "B"] * (IDS // 2), dtype=object)}
@@ -192,8 +220,8 @@ class TestRules:
         names = [entry["definition"]["name"] for entry in entries(tmp_path / "l")[5:]]
         assert names == ["t", "people"]
         assert entries(tmp_path / "l")[5]["rules"]["people"] == {
-            "values": 2,
-            "ids": 1,
+            "values": 3,
+            "ids": 2,
             "last": ["city"],
         }
 
