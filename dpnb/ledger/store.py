@@ -47,13 +47,16 @@ class Version:
     Within a version the loss is a maximum over regions, which holds only while every row stays
     where it is. So a version is read by one rule for ever: ``rules`` has that of the table and of
     each table that it looks up or pairs, by name. A rule has the numbers of the rules for
-    ``values`` and ``ids``, and the columns that come ``last`` in the order of an id's rows.
+    ``values`` and ``ids``, and the columns that come ``last`` in the order of an id's rows. That
+    order depends on the order of the ``columns``, too, which a definition does not show.
     """
 
     number: int
     definition: Mapping[str, Any]
     fingerprint: str = field(repr=False)
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    columns: Sequence[str] | None = None
+    """The columns in order, if rows have ids; the first versions did not name them."""
     alike: Mapping[str, Mapping[str, tuple[int, int]]] = field(default_factory=dict, compare=False)
     """The lowest and the highest numbers of rules that read the tables as these do."""
 
@@ -65,6 +68,10 @@ class Version:
     def rule(self, table: str) -> Mapping[str, Any]:
         """Return the rule by which a table's rows are read and kept in this version."""
         return self.rules.get(table, FIRST)
+
+    def declares(self, other: Version) -> bool:
+        """Whether another version has the same schema, in which the columns have the same order."""
+        return self.definition == other.definition and self.columns in (None, other.columns)
 
     def agrees(self, other: Version) -> bool:
         """Whether another version would read all its tables as this one does."""
@@ -244,6 +251,9 @@ class Store:
         definitions = {
             t.name: _of_rows(json.loads(json.dumps(t.definition(), default=str))) for t in tables
         }
+        columns = {
+            t.name: None if t.unit is None or "*" in t.name else list(t.schema) for t in tables
+        }
         changed: dict[str, Version] = {}
         # a table changes with those that it looks up
         while True:
@@ -262,11 +272,11 @@ class Store:
                 }
                 current = self.versions.get(name)
                 number = 1 if current is None else current.number + 1
-                version = Version(number, definition, digests[name], rules, alike)
+                version = Version(number, definition, digests[name], rules, columns[name], alike)
                 if (
                     name in changed
                     or current is None
-                    or current.definition != definition
+                    or not current.declares(version)
                     or current.fingerprint != digests[name]
                     or not current.agrees(version)
                     or (reordered and last[name] != limited[name])
@@ -330,18 +340,19 @@ class Store:
             **({"lifted": ending} if ending else {}),
             "fingerprint": version.fingerprint,
             "rules": version.rules,
+            **({} if version.columns is None else {"columns": version.columns}),
             "version": version.number,
         }
 
     def _refused(self, current: Version, version: Version) -> LedgerError:
         """Return the error for a version that the owner has not asked for."""
         new = "pass new_version=True (what was spent is kept)."
-        if current.definition == version.definition and not current.agrees(version):
+        same_schema = current.declares(version)
+        if same_schema and not current.agrees(version):
             return LedgerError(
                 f"the rows of table {version.name!r} are read by an earlier rule in the ledger",
                 f"dpnb reads or orders some of them in another way now: {new}",
             )
-        same_schema = current.definition == version.definition
         other, that = ("other data", "data") if same_schema else ("another schema", "schema")
         return LedgerError(
             f"table {version.name!r} has {other} in the ledger", f"Use that {that}, or {new}"
@@ -399,6 +410,7 @@ class Store:
                 definition,
                 str(entry["fingerprint"]),
                 entry.get("rules", {}),
+                entry.get("columns"),
             )
         elif entry["kind"] == "cap":
             self.accountant.apply_doubling(sequence)

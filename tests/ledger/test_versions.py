@@ -84,6 +84,29 @@ class TestOrder:
         assert last == [[], ["m"]]
         assert [entry["version"] for entry in entries(ledger)] == [1, 2]
 
+    def test_columns_in_another_order_are_another_schema(self, tmp_path):
+        """A file's fingerprint and its columns are the same, but other rows would be kept."""
+        FRAME.to_parquet(tmp_path / "t.parquet")
+        unit = Unit("id", max_rows=1)
+        mixed = Schema({name: SCHEMA[name] for name in reversed([*SCHEMA])})
+        tables = [Table("t", tmp_path / "t.parquet", schema, unit) for schema in (SCHEMA, mixed)]
+        with closing(opened(tmp_path / "l", tables[0])) as curator:
+            found, spent = [count(curator, "x")], curator.budget.spent.rho
+        with pytest.raises(LedgerError, match="has another schema in the ledger"):
+            opened(tmp_path / "l", tables[1])
+        with closing(opened(tmp_path / "l", tables[0])) as curator:
+            found.append(count(curator, "y"))
+            assert curator.budget.spent.rho == spent
+        assert sum(found) == IDS
+        with closing(opened(tmp_path / "l", tables[1], new_version=True)) as curator:
+            assert count(curator, "x") != found[0]
+            assert curator.budget.spent.rho == 2 * spent
+        # rows of a file that are protected one by one have no order
+        for number, schema in enumerate((SCHEMA, mixed)):
+            table = Table("t", tmp_path / "t.parquet", schema)
+            options = {} if number else {"budget": dpnb.Budget(rho=1)}
+            dpnb.Curator(table, ledger=tmp_path / "rows", **options).close()
+
     def test_tables_of_rows_have_no_order(self, tmp_path):
         with closing(opened(tmp_path / "l", unit=False)) as curator:
             curator.limit(column="m", rho=0)
