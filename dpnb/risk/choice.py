@@ -117,8 +117,10 @@ class Choice(Billed, Shown):
         """Return what others can guess from an answer at the level."""
         limit = at_most_text(self.guesses)
         if self.method == "public" or (self.method == "safe counts" and not self.detail["k"]):
-            if self.guesses >= OVER:
-                return "there is no limit: anybody's presence may be guessed."
+            if self.guesses > OVER:
+                return (
+                    "anybody's presence may be guessed right over 99 times in 100 from this answer."
+                )
             return (
                 f"anybody's presence can be guessed right at most {limit} times in 100 from this answer, "
                 "starting from a coin toss."
@@ -127,10 +129,14 @@ class Choice(Billed, Shown):
             detail, sure = self.detail, percent(self.detail["confidence"])
             if detail["share"] is not None:
                 people = share_at_most(detail["people_share"])
-                return f"at most {people} of people are above your limit in this answer ({sure} confidence)."
+                where = "over all answers together" if self._shared else "in this answer"
+                return (
+                    f"at most {people} of people are above your limit {where} ({sure} confidence)."
+                )
             people = f"{detail['people']:,} {'person' if detail['people'] == 1 else 'people'}"
+            where = "all answers together" if self._shared else "this answer"
             return (
-                f"at most {people} can be guessed right more than {limit} times in 100 from this answer "
+                f"at most {people} can be guessed right more than {limit} times in 100 from {where} "
                 f"({sure} confidence)."
             )
         if self.detail.get("mode") == "paper":
@@ -142,6 +148,11 @@ class Choice(Billed, Shown):
         if self.method == "floor_max_ratio":
             return f"the floor of the indicator is at least {self.tau:g} times its maximum."
         return f"the preference {self.method} holds at {self.tau:g}."
+
+    @property
+    def _shared(self) -> bool:
+        """Whether earlier answers count so much that this one alone keeps to the limit."""
+        return bool(self.detail["ceiling"] <= self.guesses)
 
     def _nothing(self) -> str:
         """Return why there is no level, from public numbers alone."""
@@ -181,12 +192,20 @@ class Choice(Billed, Shown):
         if self.method == "safe counts":
             if self.detail["k"]:
                 above = at_most_text(self.detail["ceiling"])
-                caveats.append(f"Those people may be guessed right up to {above} times in 100.")
+                above = above if above.startswith("over") else f"up to {above}"
+                who = "From this answer alone, those" if self._shared else "Those"
+                caveats.append(f"{who} people may be guessed right {above} times in 100.")
+            elif self.detail["too_dear"] is not None:
+                level = amount_text(Fraction(self.detail["too_dear"]))
+                caveats.append(
+                    f"The counts show that for {self.privacy.parameter} {level}, which what is left does "
+                    "not pay for. So the rule is used: nobody is above your limit."
+                )
             else:
                 caveats.append(
                     "The counts could not show that, so the rule is used: nobody is above your limit."
                 )
-        if not self.ids and self.guesses < OVER:
+        if not self.ids and self.guesses <= OVER:
             caveats.append(self._several())
         return caveats
 

@@ -34,6 +34,7 @@ from dpnb.risk.safe_counts import (
     Histogram,
     SafeCounts,
     bounds,
+    growth,
     price,
 )
 from dpnb.risk.selection import STEPS, Counts, Mechanism, Moments, Quantile, Tail
@@ -218,12 +219,13 @@ def counted(
     policy: str,
     picked: bool,
     progress: Progress | None,
+    listed: Sequence[Fraction] | None = None,
 ) -> SafeCounts:
     """Release the histogram, or take it from the ledger, and derive the safe counts.
 
     Algorithm 20 of docs/methods/rdr.md.
     """
-    check_counts(profile, risk_limit, target, policy)
+    check_counts(profile, risk_limit, target, policy, listed)
     draw = profile.spend(Histogram(), (target.cost, picked), progress)
     counts, upper, least = bounds(draw.values, target.cost, profile.privacy)
     counts_cost = float(target.cost) if policy == "alone" else 0.0
@@ -232,7 +234,7 @@ def counted(
     kind = PickedRational if conditional else Fraction
     levels = []
     for k in range(BINS + 1 if first is not None else 0):
-        level = Fraction(first or 0) * (2 if profile.privacy.noise == "laplace" else 4) ** k
+        level = Fraction(first or 0) * growth(profile.privacy) ** k
         people = upper[k - 1] if k else 0
         share = min(1.0, people / least) if least else None
         ceiling = guesses_within(float(level), profile.privacy)
@@ -250,11 +252,16 @@ def counted(
 
 
 def check_counts(
-    profile: RiskProfile, risk_limit: Limit, target: CountsTarget, policy: str = "cumulative"
+    profile: RiskProfile,
+    risk_limit: Limit,
+    target: CountsTarget,
+    policy: str = "cumulative",
+    listed: Sequence[Fraction] | None = None,
 ) -> None:
-    """Refuse counts that could hardly show anything, from public numbers and before any draw.
+    """Refuse counts that could hardly show anything, or would change nothing, before any draw.
 
-    Bound 21 of docs/methods/rdr.md.
+    Public numbers decide: bound 21 of docs/methods/rdr.md. ``listed`` are the only levels that may
+    be chosen, if there are any.
     """
     _one_of(policy, POLICIES[:2], "policy")
     if math.isinf(risk_limit.level):
@@ -284,6 +291,7 @@ def check_counts(
             if float(spent) < risk_limit.level
             else "Raise the limit or reuse answers.",
         )
+    _check_change(profile, risk_limit, target, policy, listed)
     left = budget.remaining.level(profile.privacy)
     if not target.asked and target.cost * PART > left and target.cost <= left:
         raise RequestError(
@@ -291,6 +299,41 @@ def check_counts(
             f"{amount_text(left, left=True)} left",
             f"Confirm with {name}={amount_text(target.cost)}, allow more people, or use the rule for free.",
         )
+
+
+def _check_change(
+    profile: RiskProfile,
+    risk_limit: Limit,
+    target: CountsTarget,
+    policy: str,
+    listed: Sequence[Fraction] | None,
+) -> None:
+    """Refuse counts after which the rule's level is the only one to choose, whatever they say."""
+    budget, privacy = profile.budget, profile.privacy
+    if target.cost > budget.remaining.level(privacy):
+        return
+    cost = float(target.cost)
+    if policy == "cumulative":
+        spent = float(budget.spent.level(privacy))
+        left = profile.context.affordable(risk_limit.level - spent - cost)
+        rule = _usable(min(risk_limit.level, left))
+    else:
+        rule = _usable(risk_limit.level - cost)
+    levels = [rule * growth(privacy) ** k for k in range(BINS + 1)] if rule is not None else []
+    choices = [
+        level if listed is None else largest_within(listed, float(level)) for level in levels
+    ]
+    others = [choice for choice in choices[1:] if choice is not None and choice != choices[0]]
+    if any(_affordable(profile, choice, target.cost) for choice in others):
+        return
+    why = "no listed level is above the rule's"
+    if others:
+        least = f"{privacy.parameter} {amount_text(min(others))}"
+        why = f"the next level, {least}, costs more than is left after them"
+    raise RequestError(
+        f"the counts could not change the choice, whatever they say: {why}",
+        "Use the rule for free, which gives the same level, or set a lower limit.",
+    )
 
 
 def privately(
@@ -314,7 +357,7 @@ def privately(
         "counts", risk_limit, target.at_most, target.share, cost, policy, levels
     )
     safe_counts = counted(
-        profile, risk_limit, target, policy, late or is_picked(cost, at_most, p), progress
+        profile, risk_limit, target, policy, late or is_picked(cost, at_most, p), progress, levels
     )
     k = best(profile, safe_counts, target)
     picked = late or is_picked(candidates, tau, guesses, at_most, p)
@@ -344,6 +387,7 @@ def from_counts(
         **Histogram().definition(),
         "policy": policy,
         "k": k,
+        "too_dear": None if k else _too_dear(found, target),
         "at_most": target.at_most,
         "share": target.share,
         "people": 0 if counted_level is None else counted_level.at_most,
@@ -370,6 +414,14 @@ def best(profile: RiskProfile, found: SafeCounts, target: CountsTarget) -> int:
         ):
             return k
     return 0
+
+
+def _too_dear(found: SafeCounts, target: CountsTarget) -> str | None:
+    """Return the least level above the rule's that meets a target, as plain data."""
+    shown = found.levels[1:2]
+    if not shown or not target.met(shown[0].at_most, found.least_n):
+        return None
+    return str(shown[0].level)
 
 
 def on_paper(
@@ -485,12 +537,17 @@ def _released(profile: RiskProfile, draw: Drawn, *, conditional: bool) -> dict[s
     return {"bill": bill, "ledger": profile.ledger, "ids": profile.ids}
 
 
-def _affordable(profile: RiskProfile, level: Fraction) -> bool:
-    """Return whether the budget pays for an answer at a level; False if no noise fits the level."""
+def _affordable(profile: RiskProfile, level: Fraction, before: Fraction = Fraction(0)) -> bool:
+    """Return whether the budget pays for an answer at a level; False if no noise fits the level.
+
+    ``before`` is what would be spent before it.
+    """
     try:
-        return profile.price(level).affordable
+        price = profile.price(level)
     except RequestError:
         return False
+    left = profile.budget.remaining.level(profile.privacy) - before
+    return price.affordable and price.spent.level(profile.privacy) <= left
 
 
 def _one_of(value: object, choices: tuple[str, ...], name: str) -> None:

@@ -26,8 +26,8 @@ COIN = 50.0
 """Guesses right of 100 by tossing a coin."""
 LIMIT = 55.0
 """Default limit of a picker."""
-OVER = 99.5
-"""From here on a number is shown as "over 99" (bound 15)."""
+OVER = 99.0
+"""A larger bound is shown as "over 99": rounded up it would be certainty (bound 15)."""
 _NORMAL = NormalDist()
 _CUT = 1e-4
 """Largest part of an overlap that is cut off, and subtracted (theorem 11)."""
@@ -250,10 +250,10 @@ def at_most_text(found: float) -> str:
     --------
     >>> at_most_text(56.53), at_most_text(52.01), at_most_text(50), at_most_text(60.0000000001)
     ('57', '52.1', '50', '60')
-    >>> at_most_text(98.1), at_most_text(99.5)
-    ('99', 'over 99')
+    >>> at_most_text(98.1), at_most_text(99), at_most_text(99.4)
+    ('99', '99', 'over 99')
     """
-    if found >= OVER:
+    if found > OVER:
         return "over 99"
     digits = 1 if found < 55 else 0
     if found <= COIN:
@@ -269,7 +269,8 @@ def about_text(found: float) -> str:
     >>> about_text(56.53), about_text(52.01), about_text(50), about_text(50.001)
     ('57', '52', '50', '50.1')
     """
-    if found >= OVER:
+    if found >= OVER + 0.5:
+        # rounded to the nearest it would be certainty
         return "over 99"
     if COIN < found < 50.05:
         # only an exact coin toss reads 50

@@ -72,6 +72,11 @@ class Histogram:
         return noised(exact, scale, privacy, noise)
 
 
+def growth(privacy: PrivacyDefinition) -> int:
+    """Return how many times the level grows while the least r above the limit is halved."""
+    return 2 if privacy.noise == "laplace" else 4
+
+
 def lattice(privacy: PrivacyDefinition) -> int:
     """Return how many lattice units of the noise one person is worth."""
     return 1 if privacy.noise == "laplace" else 1 << LATTICE_BITS
@@ -238,6 +243,11 @@ class SafeCounts(Billed, Shown):
     bill: Bill
     ledger: str
     ids: str = ""
+
+    @property
+    def shared(self) -> bool:
+        """Whether earlier answers count so much that one answer alone may keep to the limit."""
+        return any(counted_level.ceiling <= self.limit for counted_level in self.levels[1:])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as plain data (JSON).

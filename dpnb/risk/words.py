@@ -11,7 +11,7 @@ from fractions import Fraction
 from dpnb.formats import loss_text, rounded_up
 from dpnb.privacy.definition import PURE, ZCDP, PrivacyDefinition
 from dpnb.privacy.loss import PrivacyLoss
-from dpnb.risk.guesses import about_text, at_most_text
+from dpnb.risk.guesses import OVER, about_text, at_most_text
 from dpnb.risk.indicator import expected_size
 from dpnb.risk.rows import Rows
 
@@ -87,7 +87,8 @@ def sentence(rows: Rows, level: float, delta: Fraction | None) -> str:
     else:
         kind = "about" if rows.steps else "all"
         company = f"{alike:,} of {rows.total:,} {rows.noun()} stand out most, {kind} equally"
-    right = f"at most {at_most_text(most)}" if rows.at_most else about_text(most)
+    bounded_guesses = rows.at_most and most <= OVER
+    right = f"at most {at_most_text(most)}" if bounded_guesses else about_text(most)
     subject = "This answer and earlier ones shift" if rows.cumulative else "The answer shifts"
     beforehand = ", if all releases had been fixed in advance" if rows.cumulative else ""
     return (

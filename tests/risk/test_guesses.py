@@ -157,7 +157,7 @@ class TestWords:
     @pytest.mark.parametrize(
         ("found", "most", "about"),
         [(50, "50", "50"), (50.0001, "50.1", "50.1"), (54.96, "55", "55"), (56.53, "57", "57"),
-         (60.4, "61", "60"), (98.4, "99", "98"), (99.5, "over 99", "over 99"), (100, "over 99", "over 99")],
+         (60.4, "61", "60"), (98.4, "99", "98"), (99, "99", "99"), (99.4, "over 99", "99"), (99.5, "over 99", "over 99"), (100, "over 99", "over 99")],
     )  # fmt: skip
     def test_bounds_are_rounded_up_and_figures_to_the_nearest(self, found, most, about):
         assert guesses.at_most_text(found) == most

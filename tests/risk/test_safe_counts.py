@@ -18,7 +18,7 @@ from dpnb import Category, Integer, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import DpnbError, RequestError, SqlError
 from dpnb.privacy.definition import PURE, ZCDP
-from dpnb.privacy.loss import Picked, PickedRational
+from dpnb.privacy.loss import Picked, PickedRational, amount_text
 from dpnb.privacy.noise import SecureNoise
 from dpnb.risk.safe_counts import (
     BINS,
@@ -258,6 +258,47 @@ class TestChoose:
         assert charge.spent.rho == price(50, ZCDP)
 
 
+class TestWhatIsSaid:
+    """The words of a choice follow what decided it: the counts, or what is left to pay."""
+
+    def test_a_level_that_the_counts_allow_but_nobody_can_pay(self, opened, patients):
+        """Another analyst's answer came after the counts, which were bought when they could help."""
+        curator = opened(patients["few"], noise=NoNoise(), rho="0.6")
+        profile = curator.risk(SQL)
+        profile.safe_counts(guesses=60, at_most=50, rho="0.01")
+        curator.session().query("SELECT COUNT(*) AS n FROM t", rho="0.53")
+        choice = profile.choose(guesses=60, at_most=50, rho="0.01", policy="alone")
+        assert choice.detail["k"] == 0
+        assert "could not show" not in repr(choice)
+        level = amount_text(4 * choice.level)
+        assert (
+            f"The counts show that for rho {level}, which what is left does not pay for."
+            in repr(choice)
+        )
+
+    def test_a_limit_for_all_answers_is_said_beside_the_figure_of_one(self, opened, patients):
+        curator = opened(patients["few"], noise=NoNoise(), rho=99)
+        curator.session().query("SELECT COUNT(*) AS n FROM t", rho="0.1219")
+        choice = curator.risk(SQL).choose(guesses=60, at_most=60, rho="0.005")
+        assert 50 < choice.detail["ceiling"] < 60
+        assert (
+            "can be guessed right more than 60 times in 100 from all answers together"
+            in choice.sentence
+        )
+        assert "From this answer alone, those people may be guessed right up to 5" in repr(choice)
+        counts = curator.risk(SQL).safe_counts(guesses=60, at_most=60, rho="0.005")
+        assert counts.shared
+        assert "people above 60 of 100 from all answers, at most" in repr(counts)
+        assert "for all answers together, the last column for this one alone" in repr(counts)
+
+    def test_nothing_is_said_to_be_certain(self, opened, patients):
+        profile = opened(patients["few"], noise=NoNoise(), rho=99).risk(SQL)
+        choice = profile.choose(guesses=70, at_most=100, rho="0.005")
+        assert 99 < choice.detail["ceiling"] < 100
+        assert "may be guessed right over 99 times in 100" in repr(choice)
+        assert "100 times in 100" not in repr(choice)
+
+
 class TestRefusals:
     """By public numbers, before any look at the data."""
 
@@ -284,11 +325,31 @@ class TestRefusals:
 
     def test_more_than_a_tenth_of_what_is_left(self, profile):
         with pytest.raises(RequestError, match="more than a tenth of the 1 left"):
-            profile.choose(guesses=70, at_most=10)
+            profile.choose(guesses=60, at_most=10)
 
     def test_more_than_the_limit_allows(self, profile):
         with pytest.raises(RequestError, match=r"your limit allows a total of rho 0\.0315"):
             profile.choose(guesses=55, rho="0.04", at_most=50)
+
+    @pytest.mark.parametrize(
+        ("options", "why"),
+        [
+            ({"guesses": 80}, "the next level, rho 5.6"),
+            ({"guesses": 70, "policy": "alone"}, "the next level, rho 2.1"),
+            ({"guesses": 60, "candidates": [0.001, 0.01, 0.1]}, "no listed level is above the rule's"),
+            ({"guesses": 60, "candidates": [0.1, 3]}, "the next level, rho 3, costs more than is left"),
+        ],
+    )  # fmt: skip
+    def test_counts_after_which_the_rule_alone_is_left(self, profile, options, why):
+        """Nothing is sold where no outcome can change the choice, and the rule gives the same."""
+        with pytest.raises(
+            RequestError, match="could not change the choice, whatever they say"
+        ) as caught:
+            profile.choose(at_most=50, rho="0.01", **options)
+        assert why in str(caught.value)
+        if "candidates" not in options and "policy" not in options:
+            with pytest.raises(RequestError, match="could not change the choice"):
+                profile.safe_counts(at_most=50, rho="0.01", **options)
 
     def test_more_than_is_left(self, profile):
         with pytest.raises(DpnbError):
@@ -312,11 +373,13 @@ class TestRefusals:
         [
             ({"guesses": 60, "at_most": 10, "rho": "0.005"}, "Allow 45 people or more",
              {"guesses": 60, "at_most": 45, "rho": "0.005"}),
-            ({"guesses": 70, "at_most": 10}, "Confirm with rho=0.1005",
-             {"guesses": 70, "at_most": 10, "rho": "0.1005"}),
-            ({"guesses": 70, "at_most": 10}, "allow more people", {"guesses": 70, "at_most": 50}),
+            ({"guesses": 60, "at_most": 10}, "Confirm with rho=0.1005",
+             {"guesses": 60, "at_most": 10, "rho": "0.1005"}),
+            ({"guesses": 60, "at_most": 10}, "allow more people", {"guesses": 60, "at_most": 50}),
             ({"guesses": 55, "at_most": 50, "rho": "0.04"}, "Raise the limit",
-             {"guesses": 70, "at_most": 50, "rho": "0.04"}),
+             {"guesses": 60, "at_most": 50, "rho": "0.04"}),
+            ({"guesses": 80, "at_most": 50}, "Use the rule for free", {"guesses": 80}),
+            ({"guesses": 80, "at_most": 50}, "or set a lower limit", {"guesses": 60, "at_most": 50}),
             ({"guesses": 60, "at_most": 0}, "Leave at_most out", {"guesses": 60}),
             ({"guesses": 60, "at_most": 5, "p": 0.9}, "Give a number of people, or a share of them.",
              {"guesses": 60, "p": 0.9}),

@@ -152,9 +152,11 @@ def counts_sentences(counts: SafeCounts) -> list[str]:
     cost = words.cost_text(counts.bill)
     if not counts.levels:
         return ["Your limit is used up: it allows no further answer.", cost]
+    sure = f"All of this holds at once, with {percent(counts.confidence)} confidence"
     return [
-        f"All of this holds at once, with {percent(counts.confidence)} confidence, for each answer on "
-        "its own.",
+        f"{sure}. Your limit is for all answers together, the last column for this one alone."
+        if counts.shared
+        else f"{sure}, for each answer on its own.",
         "You may choose a privacy cost from this table if you have seen no exact value.",
         cost,
     ]
@@ -295,11 +297,12 @@ def counts_info_table(counts: SafeCounts) -> InfoTable:
         for line in counts.levels
     )
     limit = at_most_text(counts.limit)
+    shared = counts.shared
     head = (
         "privacy cost",
-        f"people above {limit} of 100, at most",
+        f"people above {limit} of 100{' from all answers' if shared else ''}, at most",
         "share",
-        "guesses right, at most",
+        f"guesses right{' from this answer' if shared else ''}, at most",
     )
     return InfoTable("Safe counts: how many people are above your limit", head, rows)
 
