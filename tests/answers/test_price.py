@@ -121,3 +121,12 @@ class TestBudgetStatus:
         assert "rho 0.75" in budget_info_table(status).rows[2][1]
         assert "at delta 1e-6" in budget_info_table(status).rows[2][1]
         assert "in this kernel only" in budget_info_table(status).notes[0]
+
+
+def test_a_condition_in_a_case_does_not_narrow_bounds(opened: Open) -> None:
+    """docs/sql.md says so: the margin of error is that of the declared bounds."""
+    statements = ("SUM(score)", "SUM(CASE WHEN score < 3 THEN score END)")
+    prices = opened(rho=9).price(
+        [f"SELECT {one} AS s FROM people" for one in statements], rho="0.1"
+    )
+    assert prices[0].widths == prices[1].widths

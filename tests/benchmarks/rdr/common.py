@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from dpnb.studies.rdr import Mechanism, PaperProfile, measure
 from tests.kit.verdicts import finish as finish
 from tests.kit.verdicts import must as must
 
+MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
 QUERIES = {
     "Q1": "SELECT COUNT(*) FROM adult WHERE income='>50K' AND education_num=13 AND age=25",
     "Q2": "SELECT marital_status, COUNT(*) FROM adult WHERE race='Asian-Pac-Islander' "

@@ -9,8 +9,15 @@ the 32,561 of the training part, which the authors' file has, all values come ou
 from __future__ import annotations
 
 import dpnb
-from dpnb.studies.rdr import MECHANISMS
-from tests.benchmarks.rdr.common import FIGURE_7, QUERIES, finish, must, opened, profiles
+from tests.benchmarks.rdr.common import (
+    FIGURE_7,
+    MECHANISMS,
+    QUERIES,
+    finish,
+    must,
+    opened,
+    profiles,
+)
 
 
 def main() -> None:

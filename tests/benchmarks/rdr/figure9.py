@@ -20,8 +20,8 @@ from scipy import stats
 import dpnb
 from dpnb.privacy.noise import SecureNoise
 from dpnb.risk.selection import FIRST
-from dpnb.studies.rdr import CANDIDATES, MECHANISMS, Mechanism, PaperProfile
-from tests.benchmarks.rdr.common import finish, must, opened, profiles
+from dpnb.studies.rdr import CANDIDATES, Mechanism, PaperProfile
+from tests.benchmarks.rdr.common import MECHANISMS, finish, must, opened, profiles
 
 TAUS = (1e-10, 1e-8, 1e-6, 1e-4)
 QUARTERS = (0.25, 0.5, 0.75)
