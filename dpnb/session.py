@@ -481,8 +481,9 @@ class Session:
             Largest probability of a false negative: leaving out a group that satisfies the
             condition. Between 0 and 0.5.
         alpha : float
-            Between 0 and 1. In mode 'certified' the target of the certificate, a share of false
-            positives; else a bound on the probability of a false positive.
+            Between 0 and 1. In mode 'certified' the list is certified if at most this share of it may
+            be wrong, and no further step is taken if at most this share of the groups that do not
+            satisfy the condition is selected; else a bound on the probability of a false positive.
         u : number above 0, or mapping by alias
             The first uncertain region: how far below its threshold a noisy value may lie without
             being rejected, in units of the aggregate. By default 30 % of the declared range, else
@@ -493,7 +494,7 @@ class Session:
             For AVG: the number of rows in a group to which ``u`` refers. By default the count in
             the condition.
         mode : {'certified', 'margin', 'rr', 'hybrid'}
-            'certified': steps of rising accuracy until a certificate reaches ``alpha``. 'margin':
+            'certified': steps of rising accuracy until one of the shares reaches ``alpha``. 'margin':
             one step; false positives are bounded for groups that miss their thresholds by ``u``.
             'rr': randomised response, which bounds both errors of every group. 'hybrid': one step,
             and randomised response for what it leaves in doubt. On public tables also the published

@@ -132,6 +132,15 @@ def shares(selected: Bools, verdict: Verdicts) -> tuple[float, float]:
     return false, missed
 
 
+def wrong_share(selected: Bools, verdict: Verdicts) -> float:
+    """Return an upper bound of the share of the selected groups that are false; 0 of none.
+
+    Every false one is among those that are not surely true (docs/methods/probe.md, theorem 11).
+    """
+    doubtful = int((selected & (verdict != 1)).sum())
+    return doubtful / int(selected.sum()) if doubtful else 0.0
+
+
 def chances(
     condition: Condition,
     lines: Sequence[int],

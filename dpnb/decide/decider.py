@@ -16,12 +16,12 @@ from dpnb.decide.assembly import (
     studied,
     tests,
 )
-from dpnb.decide.certificate import shares
+from dpnb.decide.certificate import shares, wrong_share
 from dpnb.decide.decision import Decision, Taken
 from dpnb.decide.findings import (
     Found,
     found_at,
-    is_certified,
+    is_enough,
     is_hopeless,
     three_way,
 )
@@ -39,7 +39,7 @@ from dpnb.errors import (
     DpnbError,
     InterruptedRequestError,
 )
-from dpnb.formats import loss_text, rounded_up
+from dpnb.formats import loss_text, percent, rounded_up
 from dpnb.ledger.accountant import Charge
 from dpnb.ledger.store import Store
 from dpnb.privacy.definition import GDP
@@ -274,12 +274,12 @@ class Decider:
         records = []
         for number, charge in enumerate(self._taken()[:step], start=1):
             findings = self._found(current_stage, number)
-            chosen = self.plan.condition.value(findings.kept)
-            false, missed = shares(chosen, findings.verdict)
+            chosen, verdict = self.plan.condition.value(findings.kept), findings.verdict
             if self.plan.options.protect == "fpr":
-                false, missed = missed, false
-            unknown = int((findings.verdict == 0).sum())
-            records.append((Taken(number, charge.row, false, missed, unknown), charge))
+                chosen, verdict = ~chosen, -verdict
+            false, missed = shares(chosen, verdict)
+            wrong, unknown = wrong_share(chosen, verdict), int((verdict == 0).sum())
+            records.append((Taken(number, charge.row, false, missed, wrong, unknown), charge))
         built = decision(
             self.sql,
             current_stage,
@@ -309,7 +309,7 @@ class Decider:
         return self._past(stage(self.plan, 1, self.analyst, self.store))
 
     def _past(self, current_stage: Stage) -> Decision | None:
-        """Return the decision from earlier answers alone, if they certify it."""
+        """Return the decision from earlier answers alone, if they reach its goal."""
         options = self.plan.options
         eligible = options.mode == "certified" and options.steps is None and current_stage.step == 1
         if not eligible or not current_stage.seen:
@@ -319,7 +319,7 @@ class Decider:
             return None
         built = decision(self.sql, current_stage, (), findings, self.store, self.analyst)
         return replace(
-            rebilled(built, stored=True), status="certified",
+            rebilled(built, stored=True),
             next_cost=self.store.accountant.cost(
                 self.analyst, current_stage.level_targets(), current_stage.definitions()
             ).row,
@@ -337,7 +337,7 @@ class Decider:
         with self.runner.lock:
             current_stage = stage(self.plan, step, self.analyst, self.store)
             findings = self._found(current_stage, step)
-        if is_certified(self.plan, findings):
+        if is_enough(self.plan, findings):
             return ""
         if step >= self.plan.steps:
             return (
@@ -356,11 +356,20 @@ class Decider:
         options = self.plan.options
         if options.mode != "certified":
             return latest
-        other = latest.false if options.protect == "fnr" else latest.missed
-        if other <= options.goal:
+        listed = latest.wrong_at_most / max(sum(latest.chosen), 1) <= options.alpha
+        fnr = options.protect == "fnr"
+        if listed and (fnr or latest.missed <= options.beta):
             return replace(latest, status="certified", reason=reason)
         if not reason and options.steps is not None:
             reason = "It stopped after the number of steps that you gave."
+        if not reason:
+            which = (
+                "do not satisfy the condition are selected" if fnr else "satisfy it are left out"
+            )
+            reason = (
+                f"No further step was taken, because at most {percent(options.goal)} of the groups that "
+                f"{which}. A larger share of the list may be wrong."
+            )
         return replace(latest, status="not certified", reason=reason)
 
     def _stopped(self, error: DpnbError) -> str:

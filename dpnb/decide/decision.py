@@ -96,7 +96,9 @@ class Taken:
     spent : PrivacyLoss
         Its privacy cost.
     false, missed : float
-        Certified bounds on the shares of false positives and false negatives after it.
+        Certified bounds on the rates of false positives and false negatives after it.
+    wrong : float
+        Certified bound on the share of the selected groups that are false positives.
     unknown : int
         Number of groups still in doubt after it.
     """
@@ -105,6 +107,7 @@ class Taken:
     spent: PrivacyLoss
     false: float
     missed: float
+    wrong: float
     unknown: int
 
 
@@ -126,8 +129,10 @@ class Decision(Billed, Result):
     protect : {'fnr', 'fpr'}
     beta, alpha, confidence : float
     status : str
-        'certified' or 'not certified'; 'answered' for modes without a certificate to reach;
-        'partial' when a part was not paid for. For a published method, its own claim: 'OK',
+        'certified' if, with ``confidence``, at most a share ``alpha`` of the list is wrong (with
+        protect='fpr' also: at most ``beta`` of the groups that satisfy the condition are missing);
+        else 'not certified'. 'answered' for modes without a certificate to reach; 'partial' when a
+        part was not paid for. For a published method, its own claim: 'OK',
         'ALPHA_NOT_MET', 'DENIED_...'.
     reason : str
         Why it stopped early, and what would help; '' otherwise.
@@ -139,7 +144,8 @@ class Decision(Billed, Result):
         Bounds on false negatives and false positives; :meth:`statements` says of which kind. None
         where there is no bound.
     false, missed : float
-        Bounds on the shares of false positives and of false negatives in this very result.
+        Bounds on the rates of false positives and of false negatives in this very result: shares of
+        the groups that do not satisfy the condition, and of those that do.
     estimate : float or None
         An estimate of the share of false positives, not a bound.
     tests : tuple of Test
@@ -239,6 +245,13 @@ class Decision(Billed, Result):
     def unknown(self) -> list[Group]:
         """The groups that the certificate leaves in doubt."""
         return self._named([verdict == 0 for verdict in self.verdicts])
+
+    @property
+    def wrong_at_most(self) -> int:
+        """How many groups of the inclusive list may be wrong, by the certificate."""
+        return sum(
+            flag and verdict != 1 for flag, verdict in zip(self.chosen, self.verdicts, strict=True)
+        )
 
     def _named(self, which: list[bool]) -> list[Group]:
         return [

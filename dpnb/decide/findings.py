@@ -16,6 +16,7 @@ from dpnb.decide.certificate import (
     past_margin_of_error,
     shares,
     verdicts,
+    wrong_share,
 )
 from dpnb.decide.conditions import Bools
 from dpnb.decide.plan import LATTICE_SHARE, DecisionPlan
@@ -212,9 +213,12 @@ def is_hopeless(stage: Stage, found: Found) -> bool:
     )  # fmt: skip
 
 
-def is_certified(plan: DecisionPlan, found: Found) -> bool:
-    """Return whether the goal is reached."""
-    return shares(plan.condition.value(found.kept), found.verdict)[0] <= plan.options.goal
+def is_enough(plan: DecisionPlan, found: Found) -> bool:
+    """Return whether no further step is needed: the goal is reached, or the list is certified."""
+    chosen, options = plan.condition.value(found.kept), plan.options
+    if shares(chosen, found.verdict)[0] <= options.goal:
+        return True
+    return options.protect == "fnr" and wrong_share(chosen, found.verdict) <= options.alpha
 
 
 def three_way(stage: Stage, found: Found) -> Verdicts:

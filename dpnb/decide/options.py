@@ -104,9 +104,10 @@ _LISTED = f"{', '.join(MODES)}; for study, on public tables, also {', '.join(STU
 OPTIONS = (
     Option("beta", _RATE, 0.05,
            "false negatives: how often a group that meets the condition may be left out; 0.05 by default"),
-    Option("alpha", _RATE, 0.1, "share of false positives allowed; 0.1 by default"),
+    Option("alpha", _RATE, 0.1,
+           "share of the list that may be wrong where it is certified; 0.1 by default"),
     Option("mode", Choice((*MODES, *STUDY_MODES), _LISTED), "certified",
-           "certified (the default): step by step until false positives are proven rare; margin: one "
+           "certified (the default): step by step until few groups in doubt are selected; margin: one "
            "step, errors bounded except near the threshold; rr: randomized response, which bounds both "
            "errors; hybrid: one step, then rr for groups in doubt"),
     Option("protect", Choice(("fnr", "fpr")), "fnr",
@@ -177,7 +178,7 @@ class Options:
 
     @property
     def goal(self) -> float:
-        """The rate of the other error that the certificate should reach."""
+        """The rate of the other error at which no further step is taken."""
         return self.alpha if self.protect == "fnr" else self.beta
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import threading
+from contextlib import closing
 from fractions import Fraction
 from unittest import mock
 
@@ -19,16 +20,18 @@ from scipy import stats
 
 import dpnb
 from dpnb import Category, Decision, Integer, Real, Schema, Table
+from dpnb.curator import Curator
 from dpnb.decide import apportion
 from dpnb.decide.options import STEPS
 from dpnb.decide.price import DecisionPrice
+from dpnb.display.cards import decision as decision_card
 from dpnb.display.cards import decision_words
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import BudgetError, EngineError, InterruptedRequestError, RequestError, SqlError
 from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.releases.runner import Runner
 from tests.kit.inside import ask, owner
-from tests.kit.noise import NoNoise
+from tests.kit.noise import ContinuousNoise, NoNoise
 
 SCHEMA = Schema(
     {
@@ -687,7 +690,7 @@ def test_which_error_is_bounded_can_be_read(session):
     assert len(names) == 3
     texts = [text for _, text in decision_words.statements(made)]
     assert "at most 5 % of being left out, whatever the data" in texts[0]
-    assert "With 95 % confidence, this result selects" in texts[1]
+    assert texts[1].startswith("With 95 % confidence, ")
     assert "no bound" in names[2] or "only estimated" in names[2]
     response = session.decide(SQL, mode="rr")
     assert "Both errors" in decision_words.statements(response)[0][0]
@@ -815,3 +818,66 @@ def test_epsilons_by_group_and_their_entropy():
     assert made.epsilons == pytest.approx([more if one else first for one in made.responded])
     assert 0 <= made.min_entropy <= 1
     assert opened().decide(SQL).epsilons is None
+
+
+# what certified means
+
+
+CROWDED = Schema({"city": Integer(0, 199)})
+"""Ten cities clearly above 100, thirty exactly at it, and the rest far below."""
+
+
+def crowded(at=30):
+    sizes = np.repeat([170, 100, 4], [10, at, 190 - at])
+    return Table("t", pd.DataFrame({"city": np.repeat(np.arange(200), sizes)}), CROWDED)
+
+
+class TestCertified:
+    SQL = "SELECT city FROM t GROUP BY city HAVING COUNT(*) > 100"
+
+    def decided(self, table, privacy, seed, **options):
+        budget = dpnb.Budget(**{"rho" if privacy == ZCDP else "epsilon": 10_000})
+        with closing(Curator(table, budget=budget, noise=ContinuousNoise(seed))) as curator:
+            return curator.session().decide(self.SQL, **options)
+
+    @pytest.mark.parametrize("privacy", [ZCDP, PURE])
+    def test_it_speaks_of_the_list(self, privacy):
+        """A tenth of 190 wrong cities is more than the ten right ones."""
+        wrong = []
+        for seed in range(6):
+            made = self.decided(crowded(), privacy, seed, alpha=0.25)
+            listed = np.flatnonzero(made.chosen)
+            wrong.append((listed >= 10).mean())
+            assert made.false <= 0.25
+            assert (listed >= 10).sum() <= made.wrong_at_most
+            assert made.status == "not certified"
+            for text in (str(made), made._repr_html_(), decision_card.decision_markdown(made)):
+                assert (
+                    f"Not certified: {made.wrong_at_most} of the {len(listed)} selected groups may "
+                    "be wrong."
+                ) in text
+                assert "A larger share of the list may be wrong." in text
+        assert min(wrong) > 0.5
+
+    @pytest.mark.parametrize("privacy", [ZCDP, PURE])
+    @pytest.mark.parametrize("at", [0, 1, 2])
+    def test_it_is_said_where_the_list_is_right(self, privacy, at):
+        for seed in range(3):
+            made = self.decided(crowded(at), privacy, seed, alpha=0.2, steps=4)
+            assert made.status == "certified"
+            assert made.wrong_at_most <= 0.2 * len(made.selected)
+            assert "Not certified" not in str(made)
+            assert made.taken[-1].wrong == made.wrong_at_most / len(made.selected)
+
+    def test_it_does_not_go_on_for_the_other_rate(self):
+        """One in five of five is a fifth of those that do not satisfy it, and little of the list."""
+        frame = pd.DataFrame({"city": np.repeat(np.arange(25), [170] * 20 + [100] * 2 + [4] * 3)})
+        table = Table("t", frame, Schema({"city": Integer(0, 24)}))
+        made = self.decided(table, ZCDP, 1, alpha=0.1)
+        assert made.status == "certified"
+        assert made.false > 0.1 >= made.wrong_at_most / len(made.selected)
+
+    def test_a_decision_that_protects_the_list_counts_both(self):
+        made = self.decided(crowded(), ZCDP, 1, protect="fpr", alpha=0.05, beta=0.2)
+        doubtful = made.wrong_at_most / max(len(made.selected), 1)
+        assert (made.status == "certified") == (doubtful <= 0.05 and made.missed <= 0.2)

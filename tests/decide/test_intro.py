@@ -45,9 +45,12 @@ class TestRuns:
     def test_every_statement_holds(self, runs):
         assert intro.wrong(runs) == []
 
-    def test_certificates_are_reached_though_false_alarms_are_there(self, runs):
-        assert runs.certified.mean() > 0.5
+    def test_goals_are_reached_though_false_alarms_are_there(self, runs):
+        assert runs.reached.mean() > 0.5
         assert runs.beyond == 0
+        # half of what is hard lies at the thresholds, so more than alpha of the list stays in doubt
+        assert not runs.certified.any()
+        assert (runs.listed > intro.ALPHA).mean() > 0.5
         assert (runs.false > 0).all()
 
     def test_thresholds_that_do_not_move_would_be_noticed(self, runs):
@@ -86,7 +89,8 @@ class TestCell:
         # the count is read once for both thresholds; of the ages, distances from either
         assert [name for name, _ in price.readings] == ["patients", "age", "age"]
         made, shown = shell(f"%%dpdecide --yes --alpha {intro.ALPHA} -o viral\n{intro.SQL}")
-        assert made.status == "certified"
+        assert made.status == "not certified"
+        assert made.false <= intro.ALPHA < made.wrong_at_most / len(made.selected)
         assert {"old: met", "young: met"} <= set(made.selected)
         assert not any(name.startswith(("middle", "rare", "none")) for name in made.strict)
         assert decision_words.kinds(made) == ("bound", "certificate", "estimate")

@@ -165,15 +165,15 @@ class TestErrors:
         cells = Reading(decision_html(sample.decision())).cells
         at = cells.index("False positives")
         assert cells[at : at + 4] == [
-            "False positives", "not bounded", "share at most 72 %", "share about 18 %",
+            "False positives", "not bounded", "at most 5 of 10 selected", "share about 18 %",
         ]  # fmt: skip
 
     def test_a_share_of_all_groups_is_no_bound(self):
         shown = replace(sample.decision(), false=1.0)
         cells = Reading(decision_html(shown)).cells
-        assert cells[cells.index("False positives") + 2] == "no useful bound"
+        assert cells[cells.index("False positives") + 2] == "at most 5 of 10 selected"
         said = dict(decision_words.statements(shown))["Both errors, certified for this result"]
-        assert "selects an unknown share of the groups that do not satisfy" in said
+        assert "at most 5 of the 10 selected groups do not satisfy the condition, and" in said
         assert "100 %" not in said
 
     def test_nothing_is_bounded_by_values_seen_before(self):
@@ -194,8 +194,12 @@ class TestErrors:
         names = [name for name, _ in decision_words.statements(shown)]
         assert names[0] == "False positives, bounded in advance"
         assert "False negatives have no such bound." in repr(shown)
-        assert "The target for false negatives could not be certified." in decision_words.headline(
-            shown
+        assert "Not certified: 5 of the 10 selected groups may be wrong." in (
+            decision_words.headline(shown)
+        )
+        few = replace(shown, alpha=0.5, missed=0.2)
+        assert "Not certified: more than 5 % of the groups that satisfy it may be missing." in (
+            decision_words.headline(few)
         )
 
     @pytest.mark.parametrize("mode", ["margin", "hybrid", "naive"])
@@ -235,7 +239,7 @@ class TestErrors:
         assert reading.cells[at : at + 5] == [
             "2 of 6",
             "epsilon 0.0683",
-            "at most 40 %",
+            "at most 38 %",
             "none",
             "3",
         ]

@@ -73,7 +73,7 @@ def decision(**changes):
         estimate=0.1834,
         tests=(test_of(len(values)),),
         readings=(reading(values, half),),
-        taken=(Taken(1, loss(0.0683), 5 / 7, 0.0, 5),),
+        taken=(Taken(1, loss(0.0683), 5 / 7, 0.0, 5 / 10, 5),),
         steps=6,
         responded=(False,) * len(values),
         response="0",
@@ -111,7 +111,7 @@ def refined(**changes):
         chosen=tuple(v > 185 for v in values), estimate=0.021, next_cost=None,
         readings=(reading(values, 19.0),), tests=(test_of(len(values), u=15.0),),
         taken=(
-            *first.taken, Taken(2, loss(0.0683), 0.4, 0.0, 3), Taken(3, loss(0.1366), 1 / 7, 0.0, 1),
+            *first.taken, Taken(2, loss(0.0683), 0.4, 0.0, 3 / 8, 3), Taken(3, loss(0.1366), 1 / 7, 0.0, 1 / 7, 1),
         ),
         spent=loss(0.1366), charged=loss(0.2732), remaining=loss(0.4268),
     )  # fmt: skip

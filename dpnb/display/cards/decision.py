@@ -144,14 +144,14 @@ def steps_info_table(made: Decision) -> InfoTable | None:
     if made.steps < 2 or not made.taken:
         return None
     header = (
-        "step", "privacy cost", "false positives, certified", "false negatives, certified",
+        "step", "privacy cost", "wrong on the list, certified", "false negatives, certified",
         "groups in doubt",
     )  # fmt: skip
     rows = tuple(
         (
             f"{step.number} of {made.steps}",
             loss_text(step.spent, made.privacy, None),
-            decision_words.at_most(step.false),
+            decision_words.at_most(step.wrong),
             decision_words.at_most(step.missed),
             f"{step.unknown:,}",
         )

@@ -95,9 +95,16 @@ def headline(made: Decision) -> str:
     text += f", and {doubtful} in doubt."
     text += kept_note(made.unit)
     if made.status == "not certified":
-        error = ALARM if made.protect == "fnr" else MISS
-        return f"{text} The target for {error.lower()} could not be certified."
+        return f"{text} Not certified: {_unsure(made)}."
     return f"{text} Part of the decision was not paid for." if made.status == "partial" else text
+
+
+def _unsure(made: Decision) -> str:
+    """Return why a list is not certified."""
+    wrong, chosen = made.wrong_at_most, sum(made.chosen)
+    if wrong / max(chosen, 1) > made.alpha:
+        return f"{wrong:,} of the {chosen:,} selected groups may be wrong"
+    return f"more than {rate(made.beta)} of the groups that satisfy it may be missing"
 
 
 def statements(made: Decision) -> tuple[tuple[str, str], ...]:
@@ -123,7 +130,8 @@ def kinds(made: Decision) -> tuple[Kind, ...]:
 def overview(made: Decision) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Return the header and lines of a small table of both errors, in numbers.
 
-    A bound in advance limits the chance of each group; a certificate limits a share of the groups.
+    A bound in advance limits the chance of each group; a certificate limits how much of the list
+    may be wrong, and which share may be missing.
     """
     misses, alarms = _bounds(made)
     if not made.readings:
@@ -132,8 +140,13 @@ def overview(made: Decision) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ..
     guess = "not estimated" if made.estimate is None else f"share {about(made.estimate)}"
     return ("error", _BEFOREHAND, sure, "only estimated"), (
         (MISS, misses, _share(made.missed), "not estimated"),
-        (ALARM, alarms, _share(made.false), guess),
+        (ALARM, alarms, _listed(made), guess),
     )
+
+
+def _listed(made: Decision) -> str:
+    wrong, chosen = made.wrong_at_most, sum(made.chosen)
+    return f"at most {wrong:,} of {chosen:,} selected" if wrong else "none"
 
 
 def _share(share: float) -> str:
@@ -226,21 +239,28 @@ def _why_unbounded(made: Decision) -> str:
 def _certified(made: Decision) -> tuple[str, str]:
     sure = percent(made.confidence)
     text = (
-        f"With {sure} confidence, this result selects {at_most(made.false)} of the groups that do "
-        f"not satisfy the condition, and leaves out {at_most(made.missed)} of those that do."
+        f"With {sure} confidence, {_certified_list(made)}, and {at_most(made.missed)} of the groups that "
+        "satisfy it are left out."
     )
     if made.past and made.taken:
         text += " Only this claim uses values released earlier."
     if made.status == "not certified":
-        goal = made.alpha if made.protect == "fnr" else made.beta
-        error = ALARM if made.protect == "fnr" else MISS
-        text += f" The target was a {_rate_of(error)} of at most {rate(goal)}: that could not be certified."
+        text += f" The list would be certified with at most {rate(made.alpha)} of it in doubt"
+        text += f" and at most {rate(made.beta)} missing." if made.protect == "fpr" else "."
     return "Both errors, certified for this result", text
 
 
-def _rate_of(error: str) -> str:
-    """Return the rate of an error: 'false positive rate'."""
-    return f"{error.removesuffix('s').lower()} rate"
+def _certified_list(made: Decision) -> str:
+    """Return how many groups of the list may be wrong."""
+    wrong, chosen = made.wrong_at_most, sum(made.chosen)
+    if not chosen:
+        return "no group is selected wrongly"
+    if not wrong:
+        one = "the selected group satisfies"
+        return f"{one if chosen == 1 else f'all {chosen:,} selected groups satisfy'} the condition"
+    rest = f" (at most {rate_up(made.false)} of all that do not)" if made.false < 1 else ""
+    verb = "does" if wrong == 1 else "do"
+    return f"at most {wrong:,} of the {chosen:,} selected groups {verb} not satisfy the condition{rest}"
 
 
 def _estimated(made: Decision) -> tuple[str, str]:
@@ -284,7 +304,13 @@ def _ceiling(cost: str) -> str:
 
 def plan_sentences(price: DecisionPrice) -> list[str]:
     """Return a plan in words."""
-    error = _rate_of(ALARM if price.protect == "fnr" else MISS)
+    goal = f"at most {rate(price.beta)} of the groups that satisfy it can be missing"
+    if price.protect == "fnr":
+        share = rate(price.alpha)
+        goal = (
+            f"at most {share} of the list can be wrong, or at most {share} of the groups that do not "
+            "satisfy it can be selected"
+        )
 
     def cost(index: int) -> str:
         return loss_text(price.costs[index], price.privacy, None)
@@ -299,9 +325,9 @@ def plan_sentences(price: DecisionPrice) -> list[str]:
         sentences.append("No privacy cost: past answers settle this decision.")
     elif price.mode == "certified" and len(price.costs) > 1:
         sentences.append(
-            f"The first step costs {cost(0)}. If it does not certify a {error} of at most "
-            f"{rate(_goal(price))}, up to {len(price.costs) - 1} more steps follow, each with half the uncertainty. The total "
-            f"is {cost(1)} after the second step and {cost(-1)} after the last."
+            f"The first step costs {cost(0)}. Up to {len(price.costs) - 1} more steps follow, each with half the "
+            f"uncertainty, until {goal}. The total is {cost(1)} after the second step and {cost(-1)} after "
+            "the last."
         )
     elif price.costs:
         sentences.append(f"Privacy cost: {cost(0)}.")
@@ -336,7 +362,3 @@ def _called(price: DecisionPrice) -> list[str]:
         if not text.startswith(f"{alias} ")
     ]
     return [f"Use these aliases in options: {', '.join(aliases)}."] if aliases else []
-
-
-def _goal(price: DecisionPrice) -> float:
-    return price.alpha if price.protect == "fnr" else price.beta
