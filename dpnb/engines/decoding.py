@@ -83,8 +83,13 @@ def readable(column: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_float16(column.type) or pa.types.is_decimal256(column.type):
+    if pa.types.is_dictionary(column.type) and _is_unknown(column.type.value_type):
+        column = column.cast(column.type.value_type)
+    if _is_unknown(column.type):
         return column.cast(pa.float64())
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        # the day that a clock there shows, as in a text
+        return pc.local_timestamp(column)
     if not _holds_texts(column.type):
         return column
     if isinstance(column.type, pa.BaseExtensionType):
@@ -99,6 +104,13 @@ def exact(column: Any) -> Any:
     import pyarrow as pa
 
     return column.cast(pa.string()) if pa.types.is_decimal256(column.type) else column
+
+
+def _is_unknown(arrow_type: Any) -> bool:
+    """Return whether a type of numbers is one that DuckDB does not know."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_float16(arrow_type) or pa.types.is_decimal256(arrow_type))
 
 
 def _texts(column: Any) -> Any:

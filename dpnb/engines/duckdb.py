@@ -31,10 +31,6 @@ from dpnb.engines.decoding import decoded, undecodable
 from dpnb.engines.dialect import Dialect, Measuring, present
 from dpnb.engines.marginals import Marginals, MarginalScan
 from dpnb.engines.normaliser import (
-    NOTHING,
-    NUMBERS,
-    TEXTS,
-    WHOLE,
     found,
     found_code,
     id_steps,
@@ -43,6 +39,7 @@ from dpnb.engines.normaliser import (
     presence,
     text_code,
 )
+from dpnb.engines.reading import SCALARS, WHOLE
 from dpnb.engines.rules import rule_of
 from dpnb.engines.scans import Engine, Exact, engine_failure, guarded
 from dpnb.engines.sources import (
@@ -64,7 +61,7 @@ from dpnb.engines.statements import StatementEngine, Work
 from dpnb.engines.stored import stored
 from dpnb.errors import ChangedDataError, EngineError
 from dpnb.interrupt import checkpoint
-from dpnb.schema.columns import Category, Date, Integer, Kind, Real, code_bytes
+from dpnb.schema.columns import Category, Integer, Real, code_bytes
 from dpnb.schema.joins import Join
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
@@ -75,13 +72,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_DAYS = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
-_FITS: dict[type[Kind], set[str]] = {
-    Category: TEXTS | WHOLE,
-    Integer: NUMBERS,
-    Real: NUMBERS,
-    Date: _DAYS,
-}
 _BLIND = "statistics_propagation,join_filter_pushdown"
 """What DuckDB must not do: it would leave a condition out where a column's least and largest values decide it,
 and blocks of rows where a look-up finds none of their values. The time of a statement would tell whether a single
@@ -271,7 +261,6 @@ class DuckDBEngine(StatementEngine):
             raise failure
 
     def _load(self, table: Table) -> None:
-        texts: set[str] = set()
         if isinstance(table.source, (str, Path)):
             path = file_path(table.source).resolve()
             relation = guarded(lambda: file_source(path))
@@ -283,7 +272,7 @@ class DuckDBEngine(StatementEngine):
         else:
             relation = "source_rows"
             ids = None if table.unit is None else table.unit.column
-            frame, texts = guarded(lambda: frame_source(table.source, table.declared, ids))
+            frame = guarded(lambda: frame_source(table.source, table.declared, ids))
             guarded(lambda: self._connection.register(relation, frame))
         if is_csv(table.source):
             # a cast inside the reading statement would make DuckDB drop lines that it cannot read
@@ -291,8 +280,6 @@ class DuckDBEngine(StatementEngine):
             relation = "texts"
         described = self._run(f"DESCRIBE SELECT * FROM {relation}")
         types = {str(row[0]): str(row[1]).partition("(")[0].upper() for row in described}
-        if relation == "texts":
-            texts = set(types)
         if self._file is not None:
             relation = self._decodable(relation, self._file, table.columns, types)
         ((rows,),) = self._run(f"SELECT COUNT(*) FROM {relation}")
@@ -321,8 +308,7 @@ class DuckDBEngine(StatementEngine):
             source_name = find_column(name, list(types))
             column, source_type = quoted(source_name), types[source_name]
             columns = sources[name] = []
-            fits = source_name in texts or source_type in _FITS[type(kind)] | NOTHING
-            if not fits:
+            if source_type not in SCALARS:
                 raise misfit(name, kind, source_type)
             test = presence(kind, column, source_type) if name in needed else ""
             if test:
@@ -331,7 +317,7 @@ class DuckDBEngine(StatementEngine):
             if isinstance(kind, Category):
                 code = found_code(kind, f"v{i}", f"e{i}", present=bool(test))
                 codes[name] = f"{code} AS c{i}"
-                columns.append(f"{found(kind, column)} AS v{i}")
+                columns.append(f"{found(kind, column, source_type)} AS v{i}")
                 if is_short(kind):
                     self._positions[name] = f"v{i}", code
                 else:
@@ -349,8 +335,7 @@ class DuckDBEngine(StatementEngine):
         columns, said = list(own_columns.values()), list[str]()
         for i, name in enumerate(table.schema.undeclared):
             source_name = find_column(name, list(types))
-            source_type = "VARCHAR" if source_name in texts else types[source_name]
-            columns.append(f"{text_code(name, quoted(source_name), source_type)} AS t{i}")
+            columns.append(f"{text_code(name, quoted(source_name), types[source_name])} AS t{i}")
         if table.unit is not None:
             steps = id_steps(quoted(id_column), types[id_column], plain=table.unit.kind == "text")
             own_columns[""] = f"{steps.first} AS u"
@@ -403,7 +388,7 @@ class DuckDBEngine(StatementEngine):
 
     def _declare(self, kind: Category, name: str) -> None:
         """Create the type and the table of a long list of declared values."""
-        values = [text(value) for value in kind.values]
+        values = [text(value) for value in kind.keys]
         self._run(f"CREATE TYPE {name} AS ENUM ({', '.join(values)})")
         rows = ", ".join(f"({value})" for value in values)
         self._run(f"CREATE TABLE {name} AS SELECT * FROM (VALUES {rows}) AS listed(value)")

@@ -12,7 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from dpnb.schema.columns import Kind
+from dpnb.schema.columns import MAX_INTEGER, Category, Date, Kind
+from dpnb.schema.reading import canonical, is_word, number, truth
 from dpnb.schema.schema import Unit
 from dpnb.schema.table import Table
 
@@ -22,12 +23,18 @@ Reading: TypeAlias = "dict[str, tuple[int, int]]"
 FIRST = 1
 """The first rule of each, also that of versions whose entry names none."""
 SECOND = 2
-_NEWEST = {"values": FIRST, "ids": SECOND}
+_NEWEST = {"values": SECOND, "ids": SECOND}
 _UNTOUCHED = re.compile(
     r"(?i:(tiny|small|big|utiny|usmall)int|u?integer|int|int[248]|boolean|void|\W?null\W?)"
     r"|pandas (([uU]?[iI]nt(8|16|32)|[iI]nt64)(\[pyarrow\])?|bool\[pyarrow\]|boolean|float(16|32|64))"
 )
 """Types of ids that all rules read alike."""
+_TEXTS = re.compile(
+    "csv|object|str|category|dictionary|large_string|varchar|enum|uuid|text|bpchar|char|time$"
+)
+_WHOLE = re.compile("u?(tiny|small|big|huge)?int")
+_SMALL = re.compile(r"u?(tinyint|smallint|integer|int(2|4|16|32)?)(\[|$)")
+"""Types whose whole numbers are exact as doubles."""
 
 
 def rule_of(table: Table, types: Mapping[str, str]) -> Reading:
@@ -60,8 +67,35 @@ def _spelled(name: str, columns: Sequence[str]) -> str:
 
 
 def values_rule(kind: Kind | None, held: str) -> int:
-    """Return the rule that reads a column's values; ``kind`` is None if it is not declared."""
-    return FIRST
+    """Return the rule that reads a column's values; ``kind`` is None if it is not declared.
+
+    The second rule reads each text by itself (``dpnb.schema.reading``). Before, texts were compared
+    as they stood, and DuckDB's casts decided which of them are numbers.
+    """
+    name = held.removeprefix("pandas ").lower()
+    if isinstance(kind, Date):
+        return FIRST
+    if kind is None:
+        return FIRST if _SMALL.match(name) else SECOND
+    if not isinstance(kind, Category):
+        return SECOND if _TEXTS.match(name) else FIRST
+    if _TEXTS.match(name):
+        # one that begins with a digit may be a day of an object column
+        touched = any(not is_word(value) or value[:1].isdigit() for value in kind.values)
+    elif name.startswith("bool"):
+        # a truth was the text 'true' or 'false'
+        touched = any(truth(value) is not None and not value.islower() for value in kind.values)
+    elif _WHOLE.match(name):
+        touched = any(map(_is_other_text, kind.values))
+    else:
+        touched = True
+    return SECOND if touched else FIRST
+
+
+def _is_other_text(value: str) -> bool:
+    """Return whether a declared value finds other whole numbers than the one that it spells."""
+    found = number(value)
+    return found is not None and (canonical(value) != value or abs(found) >= MAX_INTEGER)
 
 
 def ids_rule(unit: Unit, held: str) -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
-from collections.abc import Callable, Mapping, Sequence
+import datetime
+import decimal
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -199,25 +202,23 @@ def name_of_ids(columns: Sequence[str]) -> str:
     return name
 
 
-def frame_source(
-    frame: Any, columns: Sequence[str], ids: str | None = None
-) -> tuple[Any, set[str]]:
-    """Return a frame that DuckDB can register, and its columns of unknown type, as texts.
+def frame_source(frame: Any, columns: Sequence[str], ids: str | None = None) -> Any:
+    """Return a frame that DuckDB can register.
 
     ``ids`` is the column of the ids, which also gets a column of its own: see :func:`name_of_ids`.
     """
     module = type(frame).__module__.partition(".")[0]
     if module == "polars" and type(frame).__name__ in ("DataFrame", "LazyFrame"):
         frame = frame.collect() if type(frame).__name__ == "LazyFrame" else frame
-        return _declared(frame.to_arrow(), columns, ids), set()
+        return _declared(frame.to_arrow(), columns, ids)
     if module in ("duckdb", "_duckdb"):
         if "UHUGEINT" in map(str, frame.types):
             raise SchemaError("UHUGEINT values are not supported", "Cast them to DOUBLE.")
-        return _declared(frame.to_arrow_table(), columns, ids), set()
+        return _declared(frame.to_arrow_table(), columns, ids)
     if module == "pandas" and hasattr(frame, "columns"):
         return _pandas_source(frame, columns, ids)
     if module == "pyarrow" and hasattr(frame, "column_names"):
-        return _declared(frame, columns, ids), set()
+        return _declared(frame, columns, ids)
     raise SchemaError(
         f"a source of type {type(frame).__name__} is not supported",
         "Use a pandas, polars or pyarrow table, a DuckDB relation, or a Parquet or CSV path.",
@@ -269,7 +270,7 @@ def _declared(table: Any, columns: Sequence[str], ids: str | None) -> Any:
     return table
 
 
-def _pandas_source(frame: Any, declared: Sequence[str], ids: str | None) -> tuple[Any, set[str]]:
+def _pandas_source(frame: Any, declared: Sequence[str], ids: str | None) -> Any:
     """Convert object columns to texts: DuckDB would guess their type from a sample of values."""
     import numpy as np
     import pandas as pd
@@ -277,28 +278,32 @@ def _pandas_source(frame: Any, declared: Sequence[str], ids: str | None) -> tupl
     spellings = [str(column) for column in frame.columns]
     names = [find_column(name, spellings) for name in declared]
     columns: dict[str, Any] = {}
-    texts = set()
     for name in names:
         checkpoint()
         column = frame[name]
-        if column.dtype == object:
-            values = [_as_text(value) for value in column]
-            column = pd.Series(values, dtype="string", index=column.index)
-            texts.add(name)
-        elif isinstance(column.dtype, pd.CategoricalDtype):
-            categories = [_as_text(value) for value in column.dtype.categories]
-            codes = np.asarray(column.cat.codes)
-            column = pd.Series(np.array([*categories, None], dtype=object)[codes], dtype="string")
-        elif isinstance(column.dtype, (pd.StringDtype, pd.ArrowDtype)):
+        dtype = column.dtype
+        if dtype.kind == "O" and isinstance(dtype, np.dtype):
+            column = pd.Series(_held(column.tolist()))
+        elif isinstance(dtype, pd.CategoricalDtype):
+            column = pd.Series(
+                _texts_of(dtype.categories).take(np.asarray(column.cat.codes), allow_fill=True)
+            )
+        elif isinstance(dtype, (pd.StringDtype, pd.ArrowDtype)):
             column = _readable_series(column)
-        elif isinstance(column.dtype, np.dtype):
-            # DuckDB cannot read a column with a negative stride
-            column = pd.Series(np.ascontiguousarray(column.to_numpy()))
+        elif isinstance(dtype, pd.DatetimeTZDtype):
+            # the day that a clock there shows, as in a text
+            column = column.dt.tz_localize(None)
+        elif isinstance(dtype, np.dtype):
+            values = column.to_numpy()
+            # DuckDB reads neither halves nor extended floats, nor a column with a negative stride
+            odd = dtype.kind == "f" and dtype.itemsize not in (4, 8)
+            with np.errstate(all="ignore"):
+                column = pd.Series(np.ascontiguousarray(values, np.float64 if odd else None))
         columns[name] = column.reset_index(drop=True)
     if ids is not None:
         column = _pandas_ids(frame[find_column(ids, spellings)])
         columns[name_of_ids(declared)] = column.reset_index(drop=True)
-    return pd.DataFrame(columns), texts
+    return pd.DataFrame(columns)
 
 
 def _pandas_ids(column: Any) -> Any:
@@ -343,7 +348,7 @@ def _readable_series(column: Any) -> Any:
     import pandas as pd
 
     if getattr(column.dtype, "storage", "pyarrow") == "python":
-        return pd.Series([_as_text(value) for value in column], dtype=column.dtype)
+        return pd.Series(_held(column.tolist()))
     arrow_array = column.array.__arrow_array__()
     readable_array = readable(arrow_array)
     return (
@@ -353,13 +358,63 @@ def _readable_series(column: Any) -> Any:
     )
 
 
+def _held(objects: Sequence[Any]) -> Any:
+    """Return objects of one type as a pandas array of that type, others as texts.
+
+    It is the same whatever the type is: each value is read by itself.
+    """
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+
+    found = set(map(type, objects)) - {type(None), type(pd.NA), type(pd.NaT)}
+    # NaN is a float; any other float among truths or texts is an error here
+    types = {
+        pa.bool_(): {bool, np.bool_, float},
+        pa.int64(): {int, np.int64},
+        pa.float64(): {float, np.float64, int},
+        pa.large_string(): {str, float},
+    }
+    for arrow_type, allowed in types.items():
+        if found <= allowed:
+            with contextlib.suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
+                array = pa.array(objects, arrow_type, from_pandas=True)
+                return pd.arrays.ArrowExtensionArray(array)
+    return _texts_of(objects)
+
+
+def _texts_of(objects: Iterable[Any]) -> Any:
+    """Return the texts of objects as a pandas array."""
+    import pandas as pd
+    import pyarrow as pa
+
+    return pd.arrays.ArrowExtensionArray(pa.array(map(_as_text, objects), pa.large_string()))
+
+
 def _as_text(value: Any) -> str | None:
     """Return an object's text; None for missing values and objects without a valid text."""
     try:
         if value is None or value != value:
             return None
-        string = str(value)
-        str.encode(string)
+        text = str(value)
+        if not isinstance(value, (str, int)):
+            text = _written(value, text)
+        str.encode(text)
     except Exception:  # noqa: BLE001 - whatever a value does, it is a fact about data
         return None
-    return string
+    return text
+
+
+def _written(value: Any, text: str) -> str:
+    """Return an object's text as DuckDB writes the same value in a column of its type."""
+    import numpy as np
+
+    if isinstance(value, (np.floating, decimal.Decimal)):
+        return repr(float(value))
+    if isinstance(value, np.datetime64):
+        text = text.replace("T", " ")
+    elif not isinstance(value, datetime.datetime) or value.tzinfo is not None:
+        return text
+    seconds, point, rest = text.partition(".")
+    text = f"{seconds}{point}{rest.rstrip('0')}".rstrip(".")
+    return text.removesuffix(" 00:00:00")

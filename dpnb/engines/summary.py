@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from dpnb.engines.duckdb import connected, quoted
-from dpnb.engines.normaliser import NUMBERS, TEXTS, WHOLE
+from dpnb.engines.reading import (
+    NUMBERS,
+    SCALARS,
+    TEXTS,
+    WHOLE,
+    as_day,
+    canonical,
+    category_number,
+)
 from dpnb.engines.scans import guarded
 from dpnb.engines.sources import file_path, file_source, frame_source, is_csv, unread
 from dpnb.engines.sources import text as literal
@@ -22,7 +30,6 @@ MOST_VALUES = 50
 """Largest number of different texts to list."""
 MOSTLY = 0.95
 """A column holds numbers or days if this share of its texts are such."""
-_DAYS = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -92,11 +99,10 @@ def summarise(source: Any) -> list[Summary]:
 
 
 def _columns(connection: Any, source: Any) -> list[Summary]:
-    texts: set[str] = set()
     if isinstance(source, (str, Path)):
         relation = file_source(file_path(source))
     else:
-        frame, texts = frame_source(source, _first(_names(source)))
+        frame = frame_source(source, _first(_names(source)))
         relation = "source_rows"
         connection.register(relation, frame)
     if is_csv(source):
@@ -105,16 +111,22 @@ def _columns(connection: Any, source: Any) -> list[Summary]:
         relation = "texts"
     described = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
     types = {str(row[0]): str(row[1]).partition("(")[0].upper() for row in described}
-    if relation == "texts":
-        texts = set(types)
     return [
         _spelled(
             connection,
             relation,
-            _column(connection, relation, name, types[name], loose=name in texts),
+            _column(connection, relation, name, types[name], loose=_is_untyped(source, name)),
         )
         for name in _first(list(types))
     ]
+
+
+def _is_untyped(source: Any, name: str) -> bool:
+    """Return whether the texts of a column may be numbers or days: its source has no type for them."""
+    if type(source).__module__.partition(".")[0] != "pandas":
+        return is_csv(source)
+    dtypes = {str(column): str(dtype) for column, dtype in source.dtypes.items()}
+    return dtypes[name] in ("object", "str")
 
 
 def _spelled(connection: Any, relation: str, summary: Summary) -> Summary:
@@ -155,7 +167,7 @@ def _first(names: Sequence[str]) -> list[str]:
 
 
 def _column(connection: Any, relation: str, name: str, source_type: str, *, loose: bool) -> Summary:
-    """Summarise a column; with ``loose`` the engine accepts its texts for any kind."""
+    """Summarise a column; with ``loose`` its texts may be numbers or days."""
     column = quoted(name)
 
     def one(statement: str) -> Any:
@@ -163,20 +175,22 @@ def _column(connection: Any, relation: str, name: str, source_type: str, *, loos
         return connection.execute(statement).fetchone()
 
     (rows,) = one(f"SELECT COUNT(*) FROM {relation}")
-    number, day = f"TRY_CAST({column} AS DOUBLE)", f"TRY_CAST({column} AS DATE)"
-    if loose or source_type in TEXTS:
-        as_text = f"NULLIF(CAST({column} AS VARCHAR), '')"
+    if source_type not in SCALARS:
+        return Summary(name, source_type, "other", rows)
+    number, day = category_number(column, source_type), as_day(column, source_type)
+    if source_type in TEXTS:
+        shown = f"NULLIF({canonical(column, source_type)}, '')"
         present, numbers, whole_numbers, days = one(
             f"SELECT COUNT(x), COUNT(*) FILTER (isfinite(n)), COUNT(*) FILTER (isfinite(n) AND "
-            f"n = FLOOR(n)), COUNT(*) FILTER (isfinite(d)) FROM (SELECT {as_text} AS x, "
-            f"TRY_CAST({as_text} AS DOUBLE) AS n, TRY_CAST({as_text} AS DATE) AS d FROM {relation})"
+            f"n = FLOOR(n)), COUNT(*) FILTER (isfinite(d)) FROM (SELECT {shown} AS x, "
+            f"{number} AS n, {day} AS d FROM {relation})"
         )
         holds: Holds = "text"
         if loose and present and numbers >= MOSTLY * present:
             holds = "whole" if whole_numbers == numbers else "number"
         elif loose and present and days >= MOSTLY * present:
             holds = "day"
-        value = {"text": as_text, "day": day}.get(holds, number)
+        value = {"text": shown, "day": day}.get(holds, number)
     elif source_type in WHOLE:
         holds, value = "whole", f"TRY_CAST({column} AS HUGEINT)"
     elif source_type in NUMBERS:
@@ -186,10 +200,8 @@ def _column(connection: Any, relation: str, name: str, source_type: str, *, loos
             f"FROM {relation})"
         )
         holds, value = "number" if broken else "whole", number
-    elif source_type in _DAYS:
-        holds, value = "day", day
     else:
-        return Summary(name, source_type, "other", rows)
+        holds, value = "day", day
     condition = "TRUE" if holds == "text" or source_type in WHOLE else "isfinite(x)"
     present, different, low, high = one(
         f"SELECT COUNT(x), COUNT(DISTINCT x), MIN(x), MAX(x) FROM (SELECT {value} AS x FROM {relation}) "

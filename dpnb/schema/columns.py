@@ -7,12 +7,13 @@ import datetime
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
 
 from dpnb.codes import Code, Interval, Scale, listed, scalar
 from dpnb.errors import SchemaError, given, nearest
+from dpnb.schema.reading import canonical
 
 Constant: TypeAlias = str | int | float | Fraction | datetime.date
 
@@ -37,7 +38,9 @@ class Category:
     Parameters
     ----------
     values : sequence of str
-        Every value that may be shown, in the order of display. At most 65,535, all different.
+        Every value that may be shown, in the order of display. At most 65,535, all different. A
+        number or a truth is compared by its value, in the rows, here and in statements: '07001',
+        '7001' and 7001.0 are one value, and so are 'true' and True. What is declared is shown.
     other : str, optional
         The declared value (one of ``values``) that replaces every value not in the list. Without it
         such a value counts as missing.
@@ -50,6 +53,8 @@ class Category:
 
     values: tuple[str, ...]
     other: str | None = None
+    keys: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """What values of the rows are compared with: the canonical text of each declared value."""
     kind: ClassVar[str] = "category"
     numeric: ClassVar[bool] = False
 
@@ -67,10 +72,24 @@ class Category:
                 "a Category needs 1 to 65,535 different values",
                 "List each value once; group rare ones under other='Other'.",
             )
-        if other is not None and not (isinstance(other, str) and other in values):
-            raise SchemaError(f"other={given(other)} is not one of the declared values", "Add it.")
+        keys = tuple(map(canonical, values))
+        if len(set(keys)) != len(keys):
+            first, second = _alike(values, keys)
+            raise SchemaError(
+                f"{given(first)} and {given(second)} are one value: texts that are numbers or truths "
+                "are compared by their value",
+                "Declare one of them.",
+            )
+        if other is not None:
+            key = canonical(other) if isinstance(other, str) else None
+            if key not in keys:
+                raise SchemaError(
+                    f"other={given(other)} is not one of the declared values", "Add it."
+                )
+            other = values[keys.index(key)]
         object.__setattr__(self, "values", tuple(values))
-        object.__setattr__(self, "other", None if other is None else str.__str__(other))
+        object.__setattr__(self, "other", other)
+        object.__setattr__(self, "keys", keys)
 
     @property
     def scale(self) -> Scale:
@@ -113,12 +132,13 @@ class Category:
             raise SchemaError(
                 "its values are texts", f"Write one in single quotes, such as {self.values[0]!r}."
             )
-        if value not in self.values:
+        key = canonical(value)
+        if key not in self.keys:
             raise SchemaError(
                 f"{given(value)} is not a declared category",
                 nearest(value, self.values, shown=repr),
             )
-        return self.scale.compare(operator, self.values.index(value))
+        return self.scale.compare(operator, self.keys.index(key))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain data, as written in TOML.
@@ -130,6 +150,16 @@ class Category:
         """
         other = {} if self.other is None else {"other": self.other}
         return {"type": self.kind, "values": list(self.values), **other}
+
+
+def _alike(values: Sequence[str], keys: Sequence[str]) -> tuple[str, str]:
+    """Return the first two values with the same key."""
+    seen: dict[str, str] = {}
+    for value, key in zip(values, keys, strict=True):
+        if key in seen:
+            return seen[key], value
+        seen[key] = value
+    raise AssertionError
 
 
 def _edges(bins: object) -> Sequence[Any]:

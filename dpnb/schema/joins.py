@@ -144,7 +144,8 @@ def _is_id(table: Table, column: str) -> bool:
 def _domain(kind: Kind) -> object:
     """Return what two columns must share for their codes to mean the same; bins do not matter."""
     if isinstance(kind, Category):
-        return kind.kind, kind.values, kind.other
+        other = None if kind.other is None else kind.values.index(kind.other)
+        return kind.kind, kind.keys, other
     return kind.kind, kind.low, kind.high
 
 

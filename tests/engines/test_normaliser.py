@@ -139,7 +139,7 @@ class TestCsv:
         [(Integer(0, 9), "3"), (Real(0, 9), "3"), (Date("2024-01-01", "2024-12-31"), "2024-05-05")],
         ids=["integer", "real", "date"],
     )
-    @pytest.mark.parametrize("bad", ["abc", "0x10", "true", "3,5", "2024-13-01", "?"])
+    @pytest.mark.parametrize("bad", ["abc", "0x10", "1_0", "+-1", "yes", "3,5", "2024-13-01", "?"])
     def test_unparsable_values_are_missing_and_their_rows_are_kept(
         self, kind, good, bad, codes, tmp_path
     ):

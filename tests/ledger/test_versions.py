@@ -28,7 +28,7 @@ FRAME = pd.DataFrame(
     }
 )
 SCHEMA = Schema({"a": Category(["x", "y"]), "m": Integer(0, 99)})
-NEWEST = {"values": 1, "ids": 2, "last": []}
+NEWEST = {"values": 2, "ids": 2, "last": []}
 
 
 def opened(ledger: Path, *tables: Table, unit: bool = True, **options: Any) -> dpnb.Curator:

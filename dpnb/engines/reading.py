@@ -1,0 +1,97 @@
+"""The public rule by which a value is read, in DuckDB's SQL: see ``dpnb.schema.reading``."""
+
+from __future__ import annotations
+
+from dpnb.engines.dialect import literal
+from dpnb.engines.sources import text
+from dpnb.schema.reading import FALSE, INFINITE, LARGEST_SHOWN, NUMBER, TRUE
+
+WHOLE = {
+    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
+    "UBIGINT", "UHUGEINT", "BOOLEAN",
+}  # fmt: skip
+"""DuckDB's integer types."""
+NUMBERS = WHOLE | {"FLOAT", "DOUBLE", "DECIMAL"}
+NOTHING = {'"NULL"', "NULL"}
+"""The type of columns without any value."""
+TEXTS = {"VARCHAR", "ENUM", "UUID", "TIME"} | NOTHING
+"""Types whose values are read by their texts."""
+DAYS = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
+_EXACT_DIGITS = 15
+"""Whole numbers of this many digits are exact as doubles."""
+SCALARS = TEXTS | NUMBERS | DAYS
+"""Types of which any kind can be declared. Readers choose between them by all values of a column, so
+a refusal of one of them would depend on the data: a value that is not of the kind is missing."""
+
+
+def matches(column: str, pattern: str) -> str:
+    """Return the SQL that tests that a whole text has a form."""
+    return f"regexp_full_match({column}, {text(pattern)})"
+
+
+def as_text(column: str, held: str) -> str:
+    """Return the SQL of a value's text; days without a time of day have none in it."""
+    written = column if held == "VARCHAR" else f"CAST({column} AS VARCHAR)"
+    if held not in DAYS - {"DATE"}:
+        return written
+    return f"CASE WHEN {column} = CAST({column} AS DATE) THEN CAST(CAST({column} AS DATE) AS VARCHAR) ELSE {written} END"
+
+
+def as_number(column: str, held: str) -> str:
+    """Return the SQL of the double that a value is read as, for columns of numbers.
+
+    A truth is 1 or 0. What is not a number is missing, not a number, or infinite.
+    """
+    if held in NUMBERS:
+        return f"CAST({column} AS DOUBLE)"
+    if held in DAYS:
+        return "CAST(NULL AS DOUBLE)"
+    column = as_text(column, held)
+    return (
+        f"CASE WHEN {matches(column, NUMBER)} THEN TRY_CAST({column} AS DOUBLE) "
+        f"WHEN {matches(column, TRUE)} THEN 1 WHEN {matches(column, FALSE)} THEN 0 END"
+    )
+
+
+def as_day(column: str, held: str) -> str:
+    """Return the SQL of the day that a value is read as, for columns of days."""
+    if held in NUMBERS:
+        return "CAST(NULL AS DATE)"
+    return f"TRY_CAST({column if held in DAYS else as_text(column, held)} AS DATE)"
+
+
+def category_number(column: str, held: str) -> str:
+    """Return the SQL of the double by which a number is compared with categories, else NULL."""
+    if held in NUMBERS:
+        real = f"CAST({column} AS DOUBLE)"
+        return f"CASE WHEN NOT isnan({real}) THEN {real} END"
+    column = as_text(column, held)
+    return (
+        f"CASE WHEN {matches(column, f'{NUMBER}|{INFINITE}')} THEN TRY_CAST({column} AS DOUBLE) END"
+    )
+
+
+def canonical(column: str, held: str) -> str:
+    """Return the SQL of the text by which a value is compared with categories."""
+    if held == "BOOLEAN":
+        return f"CASE WHEN {column} THEN 'True' WHEN NOT {column} THEN 'False' END"
+    if held in NUMBERS:
+        return _shown(category_number(column, held))
+    column = as_text(column, held)
+    if held in DAYS:
+        return column
+    # most texts of numbers are canonical, which costs less to see
+    written = f"CAST(TRY_CAST({column} AS BIGINT) AS VARCHAR)"
+    return (
+        f"CASE WHEN length({column}) <= {_EXACT_DIGITS} AND {written} = {column} THEN {column} "
+        f"WHEN {matches(column, f'{NUMBER}|{INFINITE}')} THEN {_shown(f'TRY_CAST({column} AS DOUBLE)')} "
+        f"WHEN {matches(column, TRUE)} THEN 'True' WHEN {matches(column, FALSE)} THEN 'False' "
+        f"ELSE {column} END"
+    )
+
+
+def _shown(real: str) -> str:
+    """Return the SQL of a double's text, as Python writes it."""
+    is_whole = f"{real} = TRUNC({real}) AND abs({real}) < {literal(LARGEST_SHOWN)}"
+    whole = f"CAST(TRY_CAST({real} AS BIGINT) AS VARCHAR)"
+    return f"CASE WHEN {is_whole} THEN {whole} ELSE CAST({real} AS VARCHAR) END"
