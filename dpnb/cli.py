@@ -22,7 +22,7 @@ from dpnb.ledger.accounts import check_name
 from dpnb.ledger.configuration import read_analysts, read_budget, read_policy
 from dpnb.ledger.ledger import Ledger
 from dpnb.ledger.policy import check_privilege, privileges_of
-from dpnb.lessons import FIRST, FOLDER, open_lessons, run_first
+from dpnb.lessons import FOLDER, open_lessons, run_lesson
 from dpnb.privacy.budget import Budget
 from dpnb.schema.schema import read_toml
 from dpnb.schema.table import Table
@@ -68,8 +68,8 @@ def _add_lessons(parser: argparse.ArgumentParser) -> None:
         help="where to copy them, %(default)s by default; files that you changed stay",
     )  # fmt: skip
     parser.add_argument(
-        "--run", action="store_true", dest="first",
-        help=f"run {FIRST} without a browser, print its answers and save it as HTML",
+        "--run", nargs="?", const="1", dest="number", metavar="N",
+        help="run lesson N, the first by default, without a browser, print its answers and save it as HTML",
     )  # fmt: skip
     parser.set_defaults(run=_lessons)
 
@@ -155,8 +155,11 @@ def _add_analyst(commands: Any) -> None:
 
 
 def _lessons(options: argparse.Namespace) -> None:
-    act = run_first if options.first else open_lessons
-    act(Path(options.folder).absolute())
+    folder = Path(options.folder).absolute()
+    if options.number is None:
+        open_lessons(folder)
+    else:
+        run_lesson(folder, options.number)
 
 
 def _add(options: argparse.Namespace) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -80,15 +80,34 @@ def open_lessons(folder: Path) -> None:
         raise RequestError(f"JupyterLab ended with exit code {code}", "See its own messages above.")
 
 
-def run_first(folder: Path) -> None:
-    """Copy the lessons to a folder, run the first, print its answers, and save it as HTML."""
+def lesson_name(number: str) -> str:
+    """Return the file of a lesson, by its number.
+
+    Raises
+    ------
+    RequestError
+        If there is no such lesson.
+    """
+    names = [path.name for path in lesson_files() if path.suffix == ".ipynb"]
+    numbered = {str(int(name[:2])): name for name in names if name[:2].isdecimal()}
+    if number not in numbered:
+        raise RequestError(
+            f"there is no lesson {given(number)}",
+            f"Give a number from 1 to {len(numbered)}: dpnb lessons FOLDER --run 2.",
+        )
+    return numbered[number]
+
+
+def run_lesson(folder: Path, number: str = "1") -> None:
+    """Copy the lessons to a folder, run one, print its answers, and save it as HTML."""
+    name = lesson_name(number)
     _copy(folder)
     import nbformat
     from nbclient import NotebookClient
     from nbconvert import HTMLExporter
 
-    notebook = nbformat.read(folder / FIRST, as_version=4)
-    _say(f"Running {FIRST} ...")
+    notebook = nbformat.read(folder / name, as_version=4)
+    _say(f"Running {name} ...")
     client = NotebookClient(
         notebook,
         kernel_name="python3",
@@ -100,7 +119,7 @@ def run_first(folder: Path) -> None:
     )
     # the kernel prints warnings there that do not matter on one machine
     client.execute(stderr=subprocess.DEVNULL)
-    page = (folder / FIRST).with_suffix(".html")
+    page = (folder / name).with_suffix(".html")
     text, _ = HTMLExporter().from_notebook_node(notebook)
     try:
         page.write_text(text, encoding="utf-8")
@@ -112,7 +131,7 @@ def run_first(folder: Path) -> None:
     errors = [error for cell in notebook.cells for error in _failures(cell)]
     if errors:
         raise RequestError(
-            f"a cell failed: {errors[0]}", f"Remove or rename {folder / FIRST} to get a new copy."
+            f"a cell failed: {errors[0]}", f"Remove or rename {folder / name} to get a new copy."
         )
 
 

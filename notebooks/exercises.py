@@ -25,6 +25,14 @@ def check(
         print(f"✗ Not yet. {(fitting or ['Try again, or open the solution below.'])[0]}")
 
 
+def letters(answer: object) -> set[str]:
+    """Return the letters of an answer, however they are written: "ab", "A, B", ["a", "b"]."""
+    parts = answer if isinstance(answer, (list, tuple, set)) else [answer]
+    if not all(isinstance(part, str) for part in parts):
+        raise TypeError("letters are text")
+    return {letter for letter in "".join(map(str, parts)).casefold() if letter.isalpha()}
+
+
 def _is(answer: object, wanted: object) -> bool:
     if isinstance(answer, str) and isinstance(wanted, str):
         return answer.strip().casefold() == wanted.casefold()

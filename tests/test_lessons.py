@@ -272,6 +272,29 @@ def test_a_page_that_cannot_be_written_is_told(tmp_path, capsys, monkeypatch):
     assert page.is_file()
 
 
+@pytest.mark.parametrize("number", range(1, 10))
+def test_any_lesson_runs_by_its_number(number, tmp_path, capsys, monkeypatch):
+    ran = []
+    monkeypatch.setattr("nbclient.NotebookClient.execute", lambda self, **_: ran.append(self.nb))
+    monkeypatch.setattr("nbconvert.HTMLExporter.from_notebook_node", lambda *_: ("a page", {}))
+    code, out, _ = run(capsys, tmp_path, "--run", number)
+    (path,) = tmp_path.glob(f"0{number}_*.ipynb")
+    assert (code, len(ran)) == (0, 1)
+    assert f"Running {path.name} ..." in out
+    assert ran[0].cells == notebooks.read(path).cells
+    assert path.with_suffix(".html").read_text() == "a page"
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("number", ["0", "10", "two", "02", ""])
+def test_a_lesson_that_there_is_not(number, tmp_path, capsys):
+    code, _, err = run(capsys, tmp_path / "new", "--run", number)
+    assert code == 1
+    assert err.startswith("dpnb: there is no lesson ")
+    assert "Give a number from 1 to 9: dpnb lessons FOLDER --run 2." in err
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.fast
 def test_the_first_lesson_has_such_cells():
     cells = json.loads((lessons.lesson_files()[0]).read_text())["cells"]
