@@ -339,10 +339,27 @@ def _margin(sensitivity: float) -> str:
     return f"{float(f'{margin:.2g}'):,g}" if margin < 1e6 else f"{margin:.1e}"
 
 
+def _ids(summary: Summary) -> str:
+    """Return a comment on ids that are spelled in several ways, or too large, or ""."""
+    lines = ""
+    if summary.ways:
+        several = "1 id is" if summary.ways == 1 else f"{summary.ways:,} ids are"
+        lines += (
+            f"# In {_named(summary)} {several} spelled in several ways, such as 7, 7.0 and 07, and count as one\n"
+            '# person each. If these are different people, add kind = "text".\n'
+        )
+    if summary.rounded:
+        lines += (
+            f"# In {_named(summary)} some numbers are so large that pandas may have rounded them: they are no\n"
+            f'# ids. Read them as texts: pandas.read_csv(..., dtype={{{_named(summary)}: "string"}}).\n'
+        )
+    return lines
+
+
 def _unit(summary: Summary) -> str:
     most = 1 if summary.most <= 1 else int(max(step(Fraction(summary.most), 1), Fraction(2)))
     return (
-        "# [unit]\n"
+        f"{_ids(summary)}# [unit]\n"
         f"# column = {_named(summary)}\n"
         f"# max_rows = {most}  # then a count at rho {_RHO} has a margin of error of {_margin(most)}\n"
     )

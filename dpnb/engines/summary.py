@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from dpnb.engines.duckdb import connected, quoted
+from dpnb.engines.ids import LARGEST_FLOAT
+from dpnb.engines.normaliser import id_steps
 from dpnb.engines.reading import (
     NUMBERS,
     SCALARS,
@@ -52,6 +54,10 @@ class Summary:
         Texts in ascending order; empty if there are more than 50.
     spelling : Spelling or None
         How most of its texts write numbers or days that dpnb does not read as such.
+    ways : int
+        Number of values that are spelled in several ways, read as ids; ``most`` counts them as one.
+    rounded : bool
+        Whether it holds numbers so large that pandas may have rounded them.
     """
 
     name: str
@@ -65,6 +71,8 @@ class Summary:
     high: Any = None
     values: tuple[str, ...] = ()
     spelling: Spelling | None = None
+    ways: int = 0
+    rounded: bool = False
 
     def __repr__(self) -> str:
         return "Summary(private)"
@@ -111,14 +119,41 @@ def _columns(connection: Any, source: Any) -> list[Summary]:
         relation = "texts"
     described = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
     types = {str(row[0]): str(row[1]).partition("(")[0].upper() for row in described}
-    return [
-        _spelled(
-            connection,
-            relation,
-            _column(connection, relation, name, types[name], loose=_is_untyped(source, name)),
-        )
-        for name in _first(list(types))
-    ]
+    summaries = []
+    for name in _first(list(types)):
+        summary = _column(connection, relation, name, types[name], loose=_is_untyped(source, name))
+        summary = _spelled(connection, relation, summary)
+        if types[name] == "VARCHAR" and summary.holds in ("text", "whole"):
+            summary = _as_ids(connection, relation, summary)
+        elif summary.holds == "whole" and summary.present and _may_be_rounded(source, name):
+            largest = max(abs(summary.low), abs(summary.high))
+            summary = replace(summary, rounded=largest >= LARGEST_FLOAT)
+        summaries.append(summary)
+    return summaries
+
+
+def _as_ids(connection: Any, relation: str, summary: Summary) -> Summary:
+    """Add how many ids the texts of a column spell in several ways, and the rows of the most frequent one."""
+    checkpoint()
+    steps = id_steps(quoted(summary.name), summary.type, plain=False)
+    texts = f"SELECT {quoted(summary.name)} AS x, {steps.first} AS u FROM {relation}"
+    ways, most = connection.execute(
+        "SELECT COUNT(*) FILTER (ways > 1), COALESCE(MAX(n), 0) FROM (SELECT COUNT(*) AS n, "
+        f"COUNT(DISTINCT x) AS ways FROM (SELECT x, {steps.second} AS u FROM ({texts})) "
+        "WHERE u IS NOT NULL GROUP BY u)"
+    ).fetchone()
+    return replace(summary, ways=ways, most=max(summary.most, most))
+
+
+def _may_be_rounded(source: Any, name: str) -> bool:
+    """Return whether pandas picked the type of a column by looking at all rows."""
+    import numpy as np
+
+    return type(source).__module__.partition(".")[0] == "pandas" and any(
+        isinstance(dtype, np.dtype)
+        for column, dtype in source.dtypes.items()
+        if str(column) == name
+    )
 
 
 def _is_untyped(source: Any, name: str) -> bool:

@@ -354,6 +354,40 @@ class TestSpelling:
         assert "frame[" not in dpnb.draft_schema(path)
 
 
+class TestSpelledIds:
+    def test_the_owner_learns_how_many_ids_are_spelled_in_several_ways(self, tmp_path):
+        rows = "".join(f"{i},1\n" for i in range(50))
+        path = tmp_path / "t.csv"
+        for more, said in (
+            ("", ""), ("07,1\n 7 ,1\n7.0,1\n", "1 id is"), ("07,1\n8.0,1\nx,1\n", "2 ids are"),
+        ):  # fmt: skip
+            path.write_text(f"pid,n\n{rows}{more}")
+            for source in (
+                path,
+                pd.read_csv(path, dtype="string"),
+                pd.read_csv(path, dtype=object),
+            ):
+                draft = dpnb.draft_schema(source)
+                assert ("spelled in several ways" in draft) == bool(said)
+                assert f'In "pid" {said}' in draft or not said
+        path.write_text("pid,n\n" + "7,1\n07,1\n 7,1\n" + rows)
+        assert "max_rows = 5 " in dpnb.draft_schema(path)
+
+    def test_ids_that_pandas_may_have_rounded_are_named(self):
+        ids = [2**60 + 1000 * i for i in range(40)]
+        for source, said in (
+            (pd.DataFrame({"pid": ids, "n": 1}), True),
+            (pd.DataFrame({"pid": np.array(ids, float), "n": 1}), True),
+            (pd.DataFrame({"pid": pd.array(ids, "Int64"), "n": 1}), False),
+            (pd.DataFrame({"pid": map(str, ids), "n": 1}), False),
+            (pd.DataFrame({"pid": range(40), "n": 1}), False),
+            (pl.DataFrame({"pid": ids, "n": 1}), False),
+        ):
+            draft = dpnb.draft_schema(source)
+            assert ("pandas may have rounded them" in draft) == said
+            assert ('dtype={"pid": "string"}' in draft) == said
+
+
 class TestSources:
     @pytest.fixture
     def frame(self):

@@ -128,12 +128,14 @@ def sides(ids):
     visits = pd.DataFrame({"rider_id": rng.integers(0, 500, 900), "day": rng.integers(0, 45, 900)})
     visits["place"] = rng.choice(["a", "b", None], 900)
     found = {"trips": rows(), "people": people, "visits": visits}
-    for frame in found.values():
-        frame["rider_id"] = frame["rider_id"].astype(ids)
+    for frame, type_ in zip(found.values(), ids, strict=True):
+        frame["rider_id"] = frame["rider_id"].astype(type_)
     return found
 
 
-@pytest.mark.parametrize("ids", ["int64", "str"])
+@pytest.mark.parametrize(
+    "ids", [["int64"] * 3, ["str"] * 3, ["int64", "str", "float64"], ["str", "int64", "int32"]]
+)
 def test_joins_of_ids_are_the_same_as_by_duckdb(ids, classic, written, vectors):
     found = []
     schemas = {"trips": TRIPS, "people": PEOPLE, "visits": VISITS}
