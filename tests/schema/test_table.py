@@ -58,6 +58,13 @@ class TestDeclaration:
         with pytest.raises(SchemaError):
             Unit(**unit)
 
+    @pytest.mark.parametrize("kind", ["number", "TEXT", "", 7, True, ["text"]])
+    def test_a_kind_of_ids_that_is_unknown_is_refused(self, kind):
+        with pytest.raises(SchemaError, match="the kind of ids must be 'text', got") as refusal:
+            Unit("id", 3, kind=kind)
+        assert "Write kind='text'" in refusal.value.hint
+        assert repr(Unit("id", 3, kind="text")).endswith(", kind='text')")
+
     def test_a_unit_is_a_unit(self):
         with pytest.raises(SchemaError, match="the unit must be a dpnb.Unit, got 'id'"):
             Table("t", FRAME, SCHEMA, unit="id")
@@ -160,6 +167,11 @@ class TestFile:
         assert plain.unit == Unit("id", 4)
         again.write_text(plain.schema.to_toml())
         assert Schema.load(again) == plain.schema
+        texts = Table.load(self.write(tmp_path, text + "max_rows=4\nkind='text'\n"))
+        assert texts.unit == Unit("id", 4, kind="text") != plain.unit
+        assert texts.definition()["unit"] == {"column": "id", "max_rows": 4, "kind": "text"}
+        again.write_text(texts.schema.to_toml())
+        assert Schema.load(again) == texts.schema
         for wrong in ("", "max_rows=4\nother=1\n"):
             with pytest.raises(SchemaError, match="max_rows"):
                 Table.load(self.write(tmp_path, text + wrong))

@@ -174,7 +174,7 @@ def test_whole_sessions_join_ids(classic, written):
     tables = [
         Table(name, classic.read.parquet(written(frame)), schema, unit=unit)
         for (name, frame), schema in zip(
-            sides("int64").items(), (TRIPS, PEOPLE, VISITS), strict=True
+            sides(["int64"] * 3).items(), (TRIPS, PEOPLE, VISITS), strict=True
         )
         if name != "people"
     ]
