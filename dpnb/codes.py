@@ -106,6 +106,16 @@ class Scale:
         return self.union([(low, high) for low, high in both if low <= high])
 
 
+def outward(value: Fraction | float, towards: float) -> float:
+    """Return an exact end as a float, rounded towards an infinity, which it is if it is too large."""
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return towards
+    beyond = value > nearest if towards > 0 else value < nearest
+    return math.nextafter(nearest, towards) if beyond else nearest
+
+
 def number(value: object) -> int | float | Fraction | None:
     """Return a real number, plain, decimal or from NumPy; None for bools and everything else."""
     plain = scalar(value)

@@ -138,15 +138,22 @@ def _image(value: Value, parts: list[Bounds], schema: Schema) -> tuple[Fraction,
     if isinstance(value, Case):
         return min(part.low for part in parts), max(part.high for part in parts), True
     left, right = parts
+    low, high = image(value, (left.low, left.high), (right.low, right.high))
+    return low, high, value.operator != "/"
+
+
+def image(
+    value: Arithmetic, left: tuple[Fraction, Fraction], right: tuple[Fraction, Fraction]
+) -> tuple[Fraction, Fraction]:
+    """Return the least and greatest result of an operation whose operands lie in two intervals."""
     if value.operator == "+":
-        return left.low + right.low, left.high + right.high, True
+        return left[0] + right[0], left[1] + right[1]
     if value.operator == "-":
-        return left.low - right.high, left.high - right.low, True
+        return left[0] - right[1], left[1] - right[0]
     if value.operator == "*" and value.left == value.right:
         # a square is never negative
-        ends = left.low**2, left.high**2
-        return Fraction(0) if left.low <= 0 <= left.high else min(ends), max(ends), True
-    first, second = (left.low, left.high), (right.low, right.high)
+        ends = left[0] ** 2, left[1] ** 2
+        return Fraction(0) if left[0] <= 0 <= left[1] else min(ends), max(ends)
     divided = value.operator == "/"
-    corners = [a / b if divided else a * b for a in first for b in second]
-    return min(corners), max(corners), not divided
+    corners = [a / b if divided else a * b for a in left for b in right]
+    return min(corners), max(corners)
