@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.privacy.loss import PrivacyLoss, amount_text
@@ -17,6 +19,11 @@ def decimals(margin_of_error: float) -> int:
     if not 0 < margin_of_error < math.inf:
         return 0
     return min(12, max(0, 1 - math.floor(math.log10(margin_of_error))))
+
+
+def step_of(margin_of_error: float) -> float:
+    """Return the distance between two neighbouring numbers with :func:`decimals` digits."""
+    return 10.0 ** -decimals(margin_of_error)
 
 
 def whole(margin_of_error: float) -> float:
@@ -59,7 +66,7 @@ def _beyond(value: float, margin_of_error: float) -> float:
     if size >= 1e15 or size < 1e-9:
         leading = math.floor(math.log10(abs(value))) if value else 0
         return 10.0 ** (leading - _digits(size, margin_of_error) + 1)
-    return 10.0 ** -decimals(margin_of_error)
+    return step_of(margin_of_error)
 
 
 def end_text(value: float, margin_of_error: float, side: int) -> str:
@@ -140,24 +147,41 @@ def percent(confidence: float) -> str:
     return f"{100 * confidence:.12g} %" if text == "100" else f"{text} %"
 
 
-def share_text(share: float | Fraction, *, left: bool = False) -> str:
+def share_text(share: float | Fraction) -> str:
     """Return a share in percent, with two significant digits of the distance from 0 or 100 %.
 
-    It shows 0 % and 100 % only if they are exact. It rounds to nearest, or down with ``left``.
+    It shows 0 % and 100 % only if they are exact.
 
     Examples
     --------
     >>> share_text(0.284), share_text(0.0681), share_text(0.9731), share_text(1e-5), share_text(1.0)
     ('28 %', '6.8 %', '97.3 %', 'less than 0.1 %', '100 %')
-    >>> share_text(Fraction(789, 1000)), share_text(Fraction(789, 1000), left=True)
-    ('79 %', '78 %')
     """
+    return _percent_text(share, lambda percents: percents)
+
+
+def part_text(part: Fraction, whole: Fraction, *, left: bool = False) -> str:
+    """Return a part of a budget in percent: rounded up, or down with ``left``.
+
+    So what is spent and what is left add up to 100 %, a cost is never shown smaller than it is, and
+    what is left never larger. Of a budget of 0, everything is spent.
+
+    Examples
+    --------
+    >>> part_text(Fraction(532), Fraction(1000)), part_text(Fraction(468), Fraction(1000), left=True)
+    ('54 %', '46 %')
+    """
+    share = part / whole if whole else Fraction(part > 0 or not left)
+    return _percent_text(share, math.floor if left else math.ceil)
+
+
+def _percent_text(share: float | Fraction, rounding: Callable[[Any], Any]) -> str:
     if 0 < share < 0.001:
         return "less than 0.1 %"
     if 0.999 < share < 1:
         return "more than 99.9 %"
     digits = 1 if 0 < min(share, 1 - share) < 0.0995 else 0
-    percents = math.floor(100 * share * 10**digits) / 10**digits if left else 100 * float(share)
+    percents = float(rounding(100 * share * 10**digits)) / 10**digits
     return f"{f'{percents:.{digits}f}'.removesuffix('.0')} %"
 
 
@@ -167,15 +191,18 @@ def loss_text(
     delta: float | Fraction | None,
     *,
     left: bool = False,
+    limit: bool = False,
 ) -> str:
     """Return a loss in the session's privacy definition, with its epsilon at ``delta``.
 
-    It is rounded up, or down with ``left``, for a remaining amount.
+    It is rounded up, or down with ``left``, for a remaining amount. With ``limit`` it is rounded as
+    what is left of it, but its epsilon up, which is a promise.
     """
-    beside = f" and delta {amount_text(loss.delta, left=left)}" if loss.delta else ""
+    down = left or limit
+    beside = f" and delta {amount_text(loss.delta, left=down)}" if loss.delta else ""
     if not privacy.counts_rho:
-        return f"epsilon {amount_text(loss.level(privacy), left=left)}{beside}"
-    text = f"rho {amount_text(loss.rho, left=left)}"
+        return f"epsilon {amount_text(loss.level(privacy), left=down)}{beside}"
+    text = f"rho {amount_text(loss.rho, left=down)}"
     if delta is None or loss.rho == 0:
         return f"{text}{beside}"
     epsilon = amount_text(loss.epsilon_at(delta, privacy), left=left)

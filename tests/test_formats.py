@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpnb.display.cards.bill import bill_info_table
 from dpnb.display.cards.words import left_text
 from dpnb.formats import (
     decimals,
@@ -17,8 +18,8 @@ from dpnb.formats import (
     ends_text,
     figure,
     loss_text,
+    part_text,
     percent,
-    share_text,
 )
 from dpnb.privacy.definition import ZCDP
 from dpnb.privacy.loss import PrivacyLoss, amount_text
@@ -161,10 +162,51 @@ def test_what_is_left_is_rounded_down_beside_the_cost_rounded_up() -> None:
 
 @given(st.fractions(0, 1))
 def test_no_more_of_a_budget_is_said_to_be_left_than_is(share: Fraction) -> None:
-    shown = share_text(share, left=True)
+    shown = part_text(share, Fraction(1), left=True)
     words = ("less than 0.1 %", "more than 99.9 %")
     assert shown in words or Fraction(shown.removesuffix(" %")) <= 100 * share
     assert (shown == "100 %") == (share == 1)
+
+
+@given(st.fractions(0, 1), st.fractions(Fraction(1, 10**6), 10**6))
+def test_what_is_spent_and_what_is_left_add_up_to_all(share: Fraction, whole: Fraction) -> None:
+    spent = part_text(share * whole, whole)
+    left = part_text((1 - share) * whole, whole, left=True)
+    if "than" in spent or "than" in left:
+        assert {spent, left} == {"less than 0.1 %", "more than 99.9 %"}
+        return
+    total = sum(Fraction(text.removesuffix(" %")) for text in (spent, left))
+    assert total == 100
+    assert Fraction(spent.removesuffix(" %")) >= 100 * share
+
+
+def test_of_no_budget_everything_is_spent() -> None:
+    nothing = Fraction(0)
+    assert part_text(nothing, nothing) == "100 %"
+    assert part_text(nothing, nothing, left=True) == "0 %"
+
+
+def test_a_limit_is_rounded_as_what_is_left_of_it() -> None:
+    total = PrivacyLoss(rho=Fraction("0.0243559703595"))
+    none, part = PrivacyLoss.none(), PrivacyLoss(rho=Fraction("0.01"))
+    untouched = Bill(none, total, total, ZCDP, 1e-6)
+    assert left_text(total, untouched) == "rho 0.02435 of 0.02435 (100 %)"
+    assert left_text(total - part, untouched) == "rho 0.01435 of 0.02435 (58 %)"
+    used_up = Bill(total, none, total, ZCDP, 1e-6)
+    # beside what is spent, which is never shown smaller than it is
+    assert left_text(none, used_up) == "rho 0 of 0.02436 (0 %)"
+    for bill, text in ((untouched, "rho 0.02435"), (used_up, "rho 0.02436")):
+        rows = dict(bill_info_table(bill).rows)
+        assert rows["limit"].startswith(text)
+    assert dict(bill_info_table(used_up).rows)["privacy cost"].startswith("rho 0.02436")
+    # but the epsilon of a limit is a promise
+    whole = PrivacyLoss(rho=Fraction(1))
+    assert loss_text(whole, ZCDP, 1e-6, limit=True) == "rho 1 (epsilon 7.767 at delta 1e-6)"
+    assert loss_text(whole, ZCDP, 1e-6, left=True) == "rho 1 (epsilon 7.766 at delta 1e-6)"
+
+
+def test_a_loss_is_written_with_all_its_digits() -> None:
+    assert repr(PrivacyLoss(rho=Fraction("0.0243559703595"))) == "PrivacyLoss(rho=0.0243559703595)"
 
 
 def test_what_is_left_is_said_in_per_cent_too() -> None:

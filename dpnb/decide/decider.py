@@ -399,7 +399,7 @@ class Decider:
         if most is not None and after > most:
             name = self.plan.privacy.parameter
             raise BudgetError(
-                f"this would bring the total to {name} {amount_text(after)}, above the {amount_text(most)} "
+                f"this would bring the total to {name} {amount_text(after)}, above the {amount_text(most, left=True)} "
                 "that you allowed (most)",
                 "Nothing was charged.",
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,7 +15,7 @@ from dpnb.codes import number
 from dpnb.curator import Curator
 from dpnb.decide.price import DecisionPrice
 from dpnb.errors import RequestError, closest, given, nearest
-from dpnb.formats import loss_text, share_text
+from dpnb.formats import loss_text, part_text
 from dpnb.ledger.configuration import read_analysts, read_budget, read_policy
 from dpnb.privacy.budget import Budget
 from dpnb.schema.schema import read_toml
@@ -318,7 +319,7 @@ def confirm(
         return
     cost = loss_text(price.spent, price.privacy, price.delta)
     what, hint = (
-        f"This spends {cost}, {share_text(share)} of what is left.",
+        f"This spends {cost}, {_part(share)} of what is left.",
         "Add --yes to the cell.",
     )
     if isinstance(price, DecisionPrice):
@@ -338,7 +339,12 @@ def _at_most(price: DecisionPrice, cost: str, share: float) -> str:
     if share > 1:
         left = loss_text(price.remaining, price.privacy, price.delta, left=True)
         return f"This may spend all that is left, {left}. The last step would bring it to {cost}."
-    return f"This may spend up to {cost}, {share_text(share)} of what is left."
+    return f"This may spend up to {cost}, {_part(share)} of what is left."
+
+
+def _part(share: float) -> str:
+    # the float nearest to a share may be above it
+    return part_text(Fraction(share).limit_denominator(10**9), Fraction(1))
 
 
 class Progress:

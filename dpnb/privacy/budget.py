@@ -214,7 +214,7 @@ class Budget:
 
     def __repr__(self) -> str:
         arguments = [
-            f"{name}={float(value):g}"
+            f"{name}={float(value):.12g}"
             for name, value in (
                 ("rho", self.rho),
                 ("epsilon", self.epsilon),

@@ -33,7 +33,8 @@ def refuse_rho(privacy: PrivacyDefinition) -> None:
 def amount_text(value: Fraction | float, digits: int = 4, *, left: bool = False) -> str:
     """Return a privacy amount with at most ``digits`` significant digits, rounded up.
 
-    With ``left`` it is rounded down: what is left is never overstated.
+    A cost is never understated. With ``left`` it is rounded down: what is left, and a limit, is
+    never overstated.
 
     Examples
     --------
@@ -451,9 +452,9 @@ class PrivacyLoss:
     def __repr__(self) -> str:
         parts = []
         if self.epsilon is None or self.rho != self.epsilon**2 / 2:
-            parts.append(f"rho={float(self.rho):.6g}")
+            parts.append(f"rho={float(self.rho):.12g}")
         if self.epsilon is not None:
-            parts.append(f"epsilon={float(self.epsilon):.6g}")
+            parts.append(f"epsilon={float(self.epsilon):.12g}")
         if self.delta:
             parts.append(f"delta={amount_text(self.delta)}")
         return f"PrivacyLoss({', '.join(parts)})"

@@ -20,6 +20,7 @@ from dpnb.privacy.calibrate import (
     sum_quantile,
 )
 from dpnb.privacy.definition import BASIC, PURE, PrivacyDefinition
+from dpnb.privacy.loss import amount_text
 from dpnb.privacy.path import LEAST_LEVEL, grid, snap
 from dpnb.releases.accuracy import Accuracy
 from dpnb.schema.columns import cell_count
@@ -310,10 +311,10 @@ def _snapped(level: Fraction, accuracy: Accuracy) -> Fraction:
     """Round a level to the public grid: down for a requested cost, up for a requested error."""
     grid_level = snap(level, up=accuracy.error is not None)
     if grid_level is None:
-        low, high = float(grid()[0]), float(grid()[-1])
+        low, high = amount_text(grid()[0]), amount_text(grid()[-1], left=True)
         raise RequestError(
-            f"one of the vectors would need epsilon {float(level):.3g}; "
-            f"epsilon can be from {low:.2g} to {high:.3g}",
+            f"one of the vectors would need epsilon {amount_text(level)}; "
+            f"epsilon can be from {low} to {high}",
             "Ask for a larger epsilon or a different error.",
         )
     return grid_level

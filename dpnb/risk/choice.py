@@ -163,8 +163,8 @@ class Choice(Billed, Shown):
             return "A limit of 50 allows no answer, because each one helps a guess a little."
         if detail["limit"] is None:
             return f"No candidate is above the {name} that is spent."
-        allowance = amount_text(Fraction(detail["limit"]), 3, left=True)
-        spent = amount_text(Fraction(detail["total"]), 3)
+        allowance = amount_text(Fraction(detail["limit"]), left=True)
+        spent = amount_text(Fraction(detail["total"]))
         if detail["policy"] == "paper-dynamic":
             return (
                 f"No candidate is above the {name} {spent} spent and within the {allowance} that your "
@@ -176,7 +176,7 @@ class Choice(Billed, Shown):
                 f"Your limit allows a total of {name} {allowance}, and {spent} is spent. Raise the limit or "
                 "reuse answers."
             )
-        return f"Your limit allows {name} {amount_text(left, 3, left=True)} now, but no candidate is that small."
+        return f"Your limit allows {name} {amount_text(left, left=True)} now, but no candidate is that small."
 
     def notes(self) -> list[str]:
         """Return caveats to the sentence, without any exact value.

@@ -285,8 +285,8 @@ def check_counts(
     spent = budget.spent.level(profile.privacy) if policy == "cumulative" else Fraction(0)
     if not math.isinf(risk_limit.level) and float(spent + target.cost) >= risk_limit.level:
         raise RequestError(
-            f"your limit allows a total of {name} {amount_text(risk_limit.level, 3, left=True)}, but "
-            f"{amount_text(spent, 3)} is spent and the counts cost {amount_text(target.cost, 3)}",
+            f"your limit allows a total of {name} {amount_text(risk_limit.level, left=True)}, but "
+            f"{amount_text(spent)} is spent and the counts cost {amount_text(target.cost)}",
             "Raise the limit, allow more people, or use the rule for free."
             if float(spent) < risk_limit.level
             else "Raise the limit or reuse answers.",

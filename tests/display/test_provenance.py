@@ -26,7 +26,7 @@ from dpnb.display.cards.provenance_widget import ProvenanceWidget
 from dpnb.display.cards.provenance_words import MAX_COLUMNS, MOST_ALONE, coalition_text
 from dpnb.display.text import MAX_ROWS
 from dpnb.errors import LedgerError
-from dpnb.formats import share_text
+from dpnb.formats import part_text
 from dpnb.owner.report import Spending
 from dpnb.privacy.loss import amount_text
 from tests.kit.html import Reading, compare
@@ -128,7 +128,9 @@ class TestWords:
         )
         rho = float(provenance.spent.rho)
         told = told.replace("4.25", amount_text(provenance.spent.epsilon_at(1e-6)))
-        told = told.replace("0.35", amount_text(rho)).replace("35 %", share_text(rho))
+        told = told.replace("0.35", amount_text(rho)).replace(
+            "35 %", part_text(provenance.spent.rho, Fraction(1))
+        )
         assert repr(provenance).startswith(told + "\nTotal budget: rho 1 (epsilon")
         assert told in reading.text.replace("\N{NO-BREAK SPACE}", " ")
 
@@ -283,7 +285,7 @@ class TestTables:
         curator.session("alice").query(COUNT, rho=0.1)
         lines = section(curator.provenance._repr_html_(), "dpnb-prov-heat")
         limit = curator.provenance.columns[0].limit
-        assert lines[-1] == ["limit", "1", *[amount_text(limit.rho)] * 2]
+        assert lines[-1] == ["limit", "1", *[amount_text(limit.rho, left=True)] * 2]
         assert [cells[0] for cells in lines] == [
             "analyst",
             "alice",
@@ -368,7 +370,8 @@ class TestTables:
         for width, text in re.findall(
             r'<div style="width:([\d.]+)%[^>]*></div></div><span>([^<]*)</span>', table
         ):
-            assert text == share_text(float(width) / 100)
+            # rounded up, and the bar is as long as its exact share
+            assert text in (part_text(Fraction(width), Fraction(100)), "✗ used up")
 
     def test_a_page_of_its_own(self, provenance, tmp_path):
         provenance.to_html(str(tmp_path / "page.html"))

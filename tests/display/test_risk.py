@@ -536,7 +536,7 @@ class TestLimitFirst:
         [told] = talk.say(way="rule")
         assert picker.level is None
         assert told["settled"]["lines"] == [
-            "Your limit allows a total of rho 0.0315, and 0.3 is spent. Raise the limit or reuse answers."
+            "Your limit allows a total of rho 0.03158, and 0.3 is spent. Raise the limit or reuse answers."
         ]
         assert not told["settled"]["offer"]["affordable"]
         [said] = talk.say(answer=-1)
@@ -546,11 +546,11 @@ class TestLimitFirst:
         ("spent", "reason"),
         [
             ("0.02", None),
-            ("0.03", "your limit allows a total of rho 0.0315, but 0.03 is spent and the counts cost "
+            ("0.03", "your limit allows a total of rho 0.03158, but 0.03 is spent and the counts cost "
              "0.00402"),
-            ("0.3", "your limit allows a total of rho 0.0315, but 0.3 is spent and the counts cost "
+            ("0.3", "your limit allows a total of rho 0.03158, but 0.3 is spent and the counts cost "
              "0.00402"),
-            ("0.999", "your limit allows a total of rho 0.0315, but 0.999 is spent and the counts cost "
+            ("0.999", "your limit allows a total of rho 0.03158, but 0.999 is spent and the counts cost "
              "0.00402"),
         ],
     )  # fmt: skip

@@ -352,7 +352,7 @@ class TestPure:
 
     @pytest.mark.parametrize("wanted", [{"epsilon": 1e-5}, {"error": 1e-3}])
     def test_beyond_the_grid_is_refused(self, planned: Planner, wanted: dict[str, Any]) -> None:
-        with pytest.raises(RequestError, match=r"epsilon can be from 0\.00024 to 64"):
+        with pytest.raises(RequestError, match=r"epsilon can be from 0\.0002442 to 64"):
             planned(COUNT, PURE, **wanted)
 
 

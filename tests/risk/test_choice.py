@@ -140,7 +140,7 @@ class TestSuggest:
         assert left.rho is None
         assert left.epsilon is None
         assert left.sentence == (
-            "Your limit allows a total of rho 0.117, and 0.118 is spent. Raise the limit or reuse answers."
+            "Your limit allows a total of rho 0.1172, and 0.1173 is spent. Raise the limit or reuse answers."
         )
 
     def test_what_is_held_already_can_be_asked_for_again(self, opened, four):
@@ -210,7 +210,7 @@ class TestSuggest:
             again = curator.risk(sql).suggest(0.95, policy="paper-dynamic")
             assert again.level is None
             assert again.sentence == (
-                "No candidate is above the epsilon 0.0442 spent and within the 0.0526 that your limit "
+                "No candidate is above the epsilon 0.0442 spent and within the 0.05263 that your limit "
                 "allows."
             )
 
@@ -218,14 +218,14 @@ class TestSuggest:
         """From public numbers alone, and what to do about it."""
         curator = opened(four, rho=9)
         profile = curator.risk(SUM)
-        said = "Your limit allows rho 0.054 now, but no candidate is that small."
+        said = "Your limit allows rho 0.05401 now, but no candidate is that small."
         assert profile.suggest(candidates=[1]).sentence == said
         assert profile.suggest(1).sentence.startswith("A limit of 50 allows no answer")
         curator.session().query("SELECT COUNT(*) AS n FROM t", rho="0.075")
         used = profile.suggest()
         assert used.level is None
         assert used.sentence == (
-            "Your limit allows a total of rho 0.054, and 0.075 is spent. Raise the limit or reuse answers."
+            "Your limit allows a total of rho 0.05401, and 0.075 is spent. Raise the limit or reuse answers."
         )
         assert profile.suggest(candidates=[1]).sentence == used.sentence
 

@@ -522,7 +522,7 @@ class TestPlainData:
         assert "allows no further answer" in repr(used)
         choice = profile.choose(guesses=60, at_most=50)
         assert choice.level is None
-        assert "1.01 is spent. Raise the limit or reuse answers." in choice.sentence
+        assert "1.005 is spent. Raise the limit or reuse answers." in choice.sentence
 
     def test_shares_are_rounded_up(self):
         assert share_at_most(0.0051) == "0.51 %"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from dpnb.display.cards import words
 from dpnb.display.cards.info_table import as_info_table
 from dpnb.display.text import CONDITIONAL
-from dpnb.formats import loss_text
 from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
@@ -16,14 +15,7 @@ if TYPE_CHECKING:
 
 def bill_info_table(bill: Bill) -> InfoTable:
     """Return a bill as a table."""
-    rows = tuple(
-        (word, loss_text(loss, bill.privacy, bill.delta, left=word == "left"))
-        for word, loss in (
-            ("privacy cost", bill.spent),
-            ("left", bill.remaining),
-            ("limit", bill.cap),
-        )
-    )
+    rows = tuple(words.budget_rows(bill, "privacy cost", "limit").items())
     warnings = (CONDITIONAL,) if bill.conditional else ()
     kernel = words.ledger_note(bill)
     notes = (*warnings, *((kernel,) if kernel else ()))

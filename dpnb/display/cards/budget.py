@@ -8,7 +8,7 @@ from dpnb.display import elements
 from dpnb.display.cards import Card, words
 from dpnb.display.html import info_table_body
 from dpnb.display.text import info_table_text
-from dpnb.formats import loss_text, share_text
+from dpnb.formats import part_text
 from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
@@ -22,14 +22,9 @@ _BOUNDS = (
 
 def budget_info_table(status: BudgetStatus) -> InfoTable:
     """Return the status as a table."""
-    rows = tuple(
-        (word, loss_text(loss, status.privacy, status.delta, left=word == "left"))
-        for word, loss in (
-            ("total" if status.analyst is None else "limit", status.cap),
-            ("spent", status.spent),
-            ("left", status.remaining),
-        )
-    )
+    limit = "total" if status.analyst is None else "limit"
+    amounts = words.budget_rows(status.bill, "spent", limit)
+    rows = tuple((word, amounts[word]) for word in (limit, "spent", "left"))
     whose = "" if status.analyst is None else f" of {status.analyst}"
     promise = () if status.analyst is None else (_BOUNDS,)
     note = () if status.kept else (words.KERNEL,)
@@ -47,7 +42,7 @@ def budget_html(status: BudgetStatus) -> str:
     cap, spent = status.cap.level(status.privacy), status.spent.level(status.privacy)
     share = min(1.0, float(spent / cap)) if cap else 1.0
     left = words.left_text(status.remaining, status.bill)
-    bar = elements.meter(share) + elements.strong(f"Spent: {share_text(share)}. Left: {left}.")
+    bar = elements.meter(share) + elements.strong(f"Spent: {part_text(spent, cap)}. Left: {left}.")
     body = info_table_body(budget_info_table(status), above=bar)
     return elements.framed(f'<div class="dpnb-body">{body}</div>')
 

@@ -34,7 +34,7 @@ from dpnb.display.text import (
 )
 from dpnb.errors import printable
 from dpnb.estimation.estimates import Intervals
-from dpnb.formats import loss_text, percent, share_text
+from dpnb.formats import loss_text, part_text, percent
 from dpnb.privacy.loss import amount_text
 from dpnb.results import InfoTable
 from dpnb.sql.functions import Function
@@ -164,11 +164,10 @@ def charged_sentence(made: Decision) -> str:
     """Return the total cost of the decision, also as a share of the whole budget."""
     cap = made.cap.level(made.privacy)
     charge = made.charged.level(made.privacy)
-    share = share_text(float(charge / cap)) if cap else "all"
+    share = part_text(charge, cap) if cap else "all"
     cost = loss_text(made.charged, made.privacy, made.delta)
-    return (
-        f"Total privacy cost of this decision: {cost}, {share} of the budget of {amount_text(cap)}."
-    )
+    total = amount_text(cap, left=charge < cap)
+    return f"Total privacy cost of this decision: {cost}, {share} of the budget of {total}."
 
 
 def after_sentences(made: Decision) -> list[str]:

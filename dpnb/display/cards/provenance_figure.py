@@ -16,12 +16,12 @@ from dpnb.display.cards.provenance_words import (
     known_of,
     lines,
     more,
-    share,
+    rounds_down,
+    share_text,
 )
 from dpnb.display.figures import checked_axes
 from dpnb.display.text import MAX_ROWS
 from dpnb.errors import printable
-from dpnb.formats import share_text
 from dpnb.privacy.loss import amount_text
 
 if TYPE_CHECKING:
@@ -82,8 +82,9 @@ def plot_provenance(provenance: Provenance, ax: Axes | None = None) -> Axes:
     ax.axhline(len(table_lines) - 0.5, color="grey", linewidth=1)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    spent = share_text(share(provenance, provenance.spent, provenance.cap))
-    cap = amount_text(provenance.cap.level(provenance.privacy))
+    spent = share_text(provenance, provenance.spent, provenance.cap)
+    some = rounds_down(provenance, provenance.remaining)
+    cap = amount_text(provenance.cap.level(provenance.privacy), left=some)
     notes = [
         f"{unit.name}; shaded by the share of each analyst's limit; total: {spent} of the budget of {cap}"
     ]

@@ -25,12 +25,13 @@ from dpnb.display.cards.provenance_words import (
     lines,
     more,
     more_rules,
+    rounds_down,
     rule_lines,
     share,
+    share_text,
 )
 from dpnb.display.marks import GREY
 from dpnb.display.text import MAX_ROWS
-from dpnb.formats import share_text
 from dpnb.ledger.accounts import OWNER
 from dpnb.ledger.mechanism import NONE
 from dpnb.privacy.loss import PrivacyLoss, amount_text
@@ -48,14 +49,15 @@ _LEFT, _RIGHT = "text-align:left", "text-align:right"
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit for privacy losses: its name, and the conversion of a loss."""
+    """A unit for privacy losses: its name, the conversion of a loss, and whether the ledger's own."""
 
     name: str
     of: Callable[[PrivacyLoss], float]
+    own: bool = True
 
-    def text(self, loss: PrivacyLoss) -> str:
-        """Return a loss with three significant digits."""
-        return amount_text(self.of(loss))
+    def text(self, loss: PrivacyLoss, *, limit: bool = False) -> str:
+        """Return a loss as an amount; a limit is rounded as in :func:`dpnb.formats.loss_text`."""
+        return amount_text(self.of(loss), left=limit and self.own)
 
     def share(self, loss: PrivacyLoss, limit: PrivacyLoss) -> float:
         """Return a loss as a share of a limit; if the limit is 0, a positive loss gives 1."""
@@ -69,7 +71,9 @@ def units(provenance: Provenance) -> list[Unit]:
     choices = [Unit(privacy.parameter, lambda loss: float(loss.level(privacy)))]
     if privacy.counts_rho and delta is not None:
         choices.append(
-            Unit("epsilon", lambda loss: loss.epsilon_at(delta, privacy) if loss.rho else 0.0)
+            Unit(
+                "epsilon", lambda loss: loss.epsilon_at(delta, privacy) if loss.rho else 0.0, False
+            )
         )
     return choices
 
@@ -220,11 +224,13 @@ def _titles(titles: Iterable[str]) -> str:
     )
 
 
-def _amount(provenance: Provenance, loss: PrivacyLoss, *, left: bool = False) -> str:
-    """Return a loss in the ledger's unit, with the corresponding epsilon below."""
+def _amount(
+    provenance: Provenance, loss: PrivacyLoss, *, left: bool = False, limit: bool = False
+) -> str:
+    """Return a loss in the ledger's unit, with the corresponding epsilon below, as `loss_text`."""
     unit, *others = units(provenance)
     epsilon = f"ε {amount_text(others[0].of(loss), left=left)}" if others and loss.rho else ""
-    return amount_text(unit.of(loss), left=left) + _small(epsilon)
+    return amount_text(unit.of(loss), left=left or limit) + _small(epsilon)
 
 
 def _small(value: str) -> str:
@@ -243,12 +249,16 @@ def _analyst(provenance: Provenance, line: Line) -> str:
         unit = units(provenance)[0]
         release_note = _small(f"released {amount_text(unit.of(row.known))}")
     part = share(provenance, row.spent, row.limit)
-    word = "✗ used up" if row.remaining.level(provenance.privacy) == 0 else share_text(part)
+    word = (
+        "✗ used up"
+        if row.remaining.level(provenance.privacy) == 0
+        else share_text(provenance, row.spent, row.limit)
+    )
     cells = (
         ("privilege", str(row.privilege)),
         ("spent", _amount(provenance, row.spent) + release_note),
         ("of the limit", elements.meter(part) + f"<span>{word}</span>"),
-        ("limit", _amount(provenance, row.limit)),
+        ("limit", _amount(provenance, row.limit, limit=rounds_down(provenance, row.remaining))),
         ("left", _amount(provenance, row.remaining, left=True)),
         ("answers", f"{row.answered:,}"),
     )
@@ -259,13 +269,15 @@ def _analyst(provenance: Provenance, line: Line) -> str:
 def _together(provenance: Provenance, label: str, loss: PrivacyLoss, *, cap: bool) -> str:
     """Return the line for all together, or for what the owner released."""
     part = share(provenance, loss, provenance.cap)
+    word = share_text(provenance, loss, provenance.cap)
+    some = rounds_down(provenance, provenance.remaining)
     releases = sum(charge.row == OWNER for charge in provenance.timeline)
     answered = sum(row.answered for row in provenance.rows) if cap else releases
     cells = (
         ("privilege", ""),
         ("spent", _amount(provenance, loss)),
-        ("of the total budget", elements.meter(part) + f"<span>{share_text(part)}</span>"),
-        ("limit", _amount(provenance, provenance.cap) if cap else ""),
+        ("of the total budget", elements.meter(part) + f"<span>{word}</span>"),
+        ("limit", _amount(provenance, provenance.cap, limit=some) if cap else ""),
         ("left", _amount(provenance, provenance.remaining, left=True) if cap else ""),
         ("answers", f"{answered:,}"),
     )
@@ -330,10 +342,11 @@ def _heat_foot(provenance: Provenance, groups: Sequence[Sequence[Head]], shown: 
     if not any(limits):
         return foot
     limit_cells = "".join(
-        f'<td style="{_RIGHT}">{"total budget" if limit is None else shown.text(limit)}</td>'
+        f'<td style="{_RIGHT}">{"total budget" if limit is None else shown.text(limit, limit=True)}</td>'
         for limit in limits
     )
-    cap = f'<td style="{_RIGHT}">{shown.text(provenance.cap)}</td>'
+    some = rounds_down(provenance, provenance.remaining)
+    cap = f'<td style="{_RIGHT}">{shown.text(provenance.cap, limit=some)}</td>'
     return f"{foot}<tr>{_strong('limit')}{cap}{limit_cells}</tr>"
 
 
@@ -343,7 +356,8 @@ def _strong(name: str) -> str:
 
 def _coalition(provenance: Provenance, coalition: Coalition) -> str:
     part = share(provenance, coalition.known, provenance.cap)
-    bar = f'<td data-head="of the total budget" style="{_LEFT}">{elements.meter(part)}<span>{share_text(part)}</span></td>'
+    word = share_text(provenance, coalition.known, provenance.cap)
+    bar = f'<td data-head="of the total budget" style="{_LEFT}">{elements.meter(part)}<span>{word}</span></td>'
     amount = f'<td data-head="released, at most" style="{_RIGHT}">{_amount(provenance, coalition.known)}</td>'
     return f"<tr>{elements.row_head(coalition.label)}{amount}{bar}</tr>"
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dpnb.display import elements
-from dpnb.display.cards.provenance_words import TOGETHER, timeline_sentence
+from dpnb.display.cards.provenance_words import TOGETHER, rounds_down, timeline_sentence
 from dpnb.display.marks import round_scale
 from dpnb.privacy.loss import amount_text
 from dpnb.results import format_time
@@ -48,7 +48,7 @@ def timeline(provenance: Provenance) -> str:
         f' fill="none" stroke="currentColor" vector-effect="non-scaling-stroke"/>'
         for i in reversed(range(len(names)))
     )
-    limit = f"budget {amount_text(cap)}"
+    limit = f"budget {amount_text(cap, left=rounds_down(provenance, provenance.remaining))}"
     labels = [(place(steps[-1][i]), name, f"dpnb-prov-line-{i}") for i, name in enumerate(names)]
     labels.append((0.0, f"↑ {limit}", "") if far else (place(cap), limit, ""))
     marks = "" if far else f'<i class="dpnb-prov-cap" style="top:{place(cap):.2f}%"></i>'

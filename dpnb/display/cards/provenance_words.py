@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dpnb.display.text import MAX_ROWS, info_table_text
 from dpnb.errors import printable
-from dpnb.formats import loss_text, share_text
+from dpnb.formats import loss_text, part_text
 from dpnb.ledger.accounts import OWNER
 from dpnb.ledger.mechanism import NONE
 from dpnb.privacy.definition import BASIC
@@ -73,15 +73,28 @@ class Coalition:
     known: PrivacyLoss
 
 
-def said(provenance: Provenance, loss: PrivacyLoss, *, epsilon: bool = True) -> str:
+def said(
+    provenance: Provenance, loss: PrivacyLoss, *, epsilon: bool = True, limit: bool = False
+) -> str:
     """Return a loss in the ledger's privacy definition, with its epsilon if there is a delta."""
-    return loss_text(loss, provenance.privacy, provenance.delta if epsilon else None)
+    return loss_text(loss, provenance.privacy, provenance.delta if epsilon else None, limit=limit)
 
 
 def share(provenance: Provenance, loss: PrivacyLoss, limit: PrivacyLoss) -> float:
     """Return a loss as a share of a limit; if the limit is 0, a positive loss gives 1."""
     level, most = (quantity.level(provenance.privacy) for quantity in (loss, limit))
     return float(level / most) if most else float(level > 0)
+
+
+def share_text(provenance: Provenance, loss: PrivacyLoss, limit: PrivacyLoss) -> str:
+    """Return a loss as a share of a limit in percent, rounded up as all that is spent."""
+    level, most = (quantity.level(provenance.privacy) for quantity in (loss, limit))
+    return part_text(level, most) if level else "0 %"
+
+
+def rounds_down(provenance: Provenance, remaining: PrivacyLoss) -> bool:
+    """Return whether a limit is rounded down: unless nothing is left of it."""
+    return remaining.level(provenance.privacy) > 0
 
 
 def lines(provenance: Provenance) -> list[Line]:
@@ -159,7 +172,7 @@ def summary_sentences(provenance: Provenance) -> list[str]:
     whose = "all analysts together" if len(provenance.rows) > 1 else "the analyst"
     if any(line.row is None for line in lines(provenance)):
         whose = "all analysts and to you, together"
-    cap = said(provenance, provenance.cap)
+    cap = said(provenance, provenance.cap, limit=rounds_down(provenance, provenance.remaining))
     left = loss_text(provenance.remaining, provenance.privacy, None, left=True)
     if provenance.spent == NONE:
         return [f"Nothing was released to {whose} so far.", f"Total budget: {cap}."]
@@ -173,7 +186,7 @@ def summary_sentences(provenance: Provenance) -> list[str]:
 def _of_cap(provenance: Provenance, loss: PrivacyLoss) -> str:
     if loss.exceeds(provenance.cap, provenance.privacy):
         return "more than the total budget, which was lowered"
-    return f"{share_text(share(provenance, loss, provenance.cap))} of the total budget"
+    return f"{share_text(provenance, loss, provenance.cap)} of the total budget"
 
 
 _RULES = {
@@ -297,10 +310,12 @@ def timeline_sentence(provenance: Provenance) -> str:
     largest = max(charges, key=lambda charge: charge.table.level(provenance.privacy))
     name = OWN if largest.row == OWNER else largest.row
     free = len(provenance.timeline) - len(charges)
+    some = rounds_down(provenance, provenance.remaining)
+    cap = amount_text(provenance.cap.level(provenance.privacy), left=some)
     text = (
         f"{_times(len(charges))}, {span(charges[0].time, charges[-1].time)}. The total rose to "
         f"{said(provenance, provenance.spent, epsilon=False)} of "
-        f"{amount_text(provenance.cap.level(provenance.privacy))}. The largest increment was "
+        f"{cap}. The largest increment was "
         f"{amount_text(largest.table.level(provenance.privacy))}, by {name}."
     )
     return f"{text} {free:,} more {'was' if free == 1 else 'were'} free." if free else text
@@ -355,7 +370,7 @@ def provenance_text(provenance: Provenance) -> str:
     rows = tuple(
         (
             row.name if row.active else f"{row.name} (disabled)",
-            str(row.privilege), amount(row.limit), amount(row.spent),
+            str(row.privilege), amount(row.limit, left=rounds_down(provenance, row.remaining)), amount(row.spent),
             *((amount(row.known),) if differ else ()), amount(row.remaining, left=True), f"{row.answered:,}",
         )
         for row in provenance.rows[:MAX_ROWS]
@@ -383,7 +398,7 @@ def provenance_text(provenance: Provenance) -> str:
     groups = coalitions(provenance)
     if groups:
         coalition_rows = tuple(
-            (one.label, said(provenance, one.known), share_text(share(provenance, one.known, provenance.cap)))
+            (one.label, said(provenance, one.known), share_text(provenance, one.known, provenance.cap))
             for one in groups
         )  # fmt: skip
         info = InfoTable(

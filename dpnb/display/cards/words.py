@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpnb.formats import loss_text, share_text
+from dpnb.formats import loss_text, part_text
 from dpnb.privacy.loss import PrivacyLoss, amount_text
 from dpnb.results import Bill
 
@@ -16,9 +16,25 @@ KERNEL = "The ledger is in this kernel only. After a restart, the same answers c
 def left_text(remaining: PrivacyLoss, bill: Bill) -> str:
     """Return what is left of a bill's budget, also in per cent."""
     left, total = remaining.level(bill.privacy), bill.cap.level(bill.privacy)
-    share = f" ({share_text(left / total, left=True)})" if total else ""
+    share = f" ({part_text(left, total, left=True)})" if total else ""
     beside = f", delta {amount_text(remaining.delta, left=True)}" if remaining.delta else ""
-    return f"{bill.privacy.parameter} {amount_text(left, left=True)} of {amount_text(total)}{share}{beside}"
+    whole = amount_text(total, left=left > 0)
+    return f"{bill.privacy.parameter} {amount_text(left, left=True)} of {whole}{share}{beside}"
+
+
+def budget_rows(bill: Bill, spent: str, limit: str) -> dict[str, str]:
+    """Return what is spent, what is left, and the limit, by name, as amounts.
+
+    A limit is rounded like what is left of it: down, and up only if nothing is left, where it is
+    compared with what is spent.
+    """
+    privacy, delta = bill.privacy, bill.delta
+    some = bill.remaining.level(privacy) > 0
+    return {
+        spent: loss_text(bill.spent, privacy, delta),
+        "left": loss_text(bill.remaining, privacy, delta, left=True),
+        limit: loss_text(bill.cap, privacy, delta, limit=some),
+    }
 
 
 def cost_text(bill: Bill, *, worked_out: bool = False) -> str:
