@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.bootstrap import Bootstrap, bootstrap
 from dpnb.answers.compare import compare
+from dpnb.answers.frames import framed
 from dpnb.answers.price import Origin
 from dpnb.answers.question import Question
 from dpnb.errors import RequestError, given, nearest
@@ -277,31 +278,27 @@ class Answer(Billed, Result):
 
     # exports
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self, *, cut: bool = True) -> pd.DataFrame:
         """Return the shown rows: key columns, then alias, alias_low and alias_high.
 
-        Estimates are as released (a noisy count may be negative); NaN marks too few rows to tell.
-        Formulas may have infinite ends.
+        NaN marks too few rows to tell. Ends may be infinite.
+
+        Parameters
+        ----------
+        cut : bool
+            True for the numbers as they are shown, without what is publicly impossible, such as a
+            count below 0. False for the numbers as released: add up, average and compare these,
+            because the sum of cut numbers is too high (docs/methods/estimation.md, theorem 16).
 
         Returns
         -------
         pandas.DataFrame
             One row for each group that is shown.
         """
-        import pandas as pd
-
-        columns: dict[str, list[Any]] = {
-            key: [self.groups[row][i] for row in self.rows] for i, key in enumerate(self.keys)
-        }
-        for output in self.estimates:
-            values = [output.estimate[row] for row in self.rows]
-            columns[output.alias] = [float("nan") if v is None else v for v in values]
-            columns[f"{output.alias}_low"] = [output.low[row] for row in self.rows]
-            columns[f"{output.alias}_high"] = [output.high[row] for row in self.rows]
-        return pd.DataFrame(columns)
+        return framed(self.keys, self.groups, self.rows, self.estimates, cut=cut)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the answer as plain data (JSON).
+        """Return the answer as plain data (JSON): its numbers as shown, and before the cut.
 
         Returns
         -------
@@ -366,6 +363,10 @@ class Answer(Billed, Result):
                 {**self.definitions[view], "level": level} for view, level in self.levels.items()
             ],
             "noise": [_distributions(output) for output in self.estimates],
+            "possible": [
+                {"alias": output.alias, "ranges": output.to_dict()["possible"]}
+                for output in self.estimates
+            ],
             "stamp": self.stamp,
             "guarantee": guarantee(self.conditional),
             "dpnb": dpnb.__version__,

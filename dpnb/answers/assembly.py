@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from dpnb.answers.answer import Answer
 from dpnb.answers.price import Origin, Price, Width
-from dpnb.estimation.estimates import Estimates, counted, derived, estimate
+from dpnb.estimation.estimates import Estimates, Intervals, counted, derived, estimate
 from dpnb.estimation.intervals import Told
 from dpnb.estimation.quantile import quantiles
 from dpnb.estimation.variance import variances
@@ -25,6 +25,7 @@ from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import Quantile, Statistic
 from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Derived, Query
+from dpnb.sql.ranges import ranges_of
 from dpnb.sql.values import Column, bounds_of
 from dpnb.views.measures import Sum
 from dpnb.views.view import (
@@ -81,7 +82,7 @@ def answer(
     def estimates(part: Part, leaves: int = 1) -> Estimates:
         bounds = _bounds(part, query.schema)
         order = transposition(query.finer(part.aggregate))
-        return _estimates(part, wanted, charge, state, order, bounds, leaves)
+        return _estimates(part, wanted, charge, state, order, bounds, leaves).cut()
 
     all_estimates = tuple(worked_out or ()) or tuple(
         _derived(output, wanted, estimates, look)
@@ -97,9 +98,7 @@ def answer(
         keys=tuple(key.alias for key in query.keys),
         groups=group_labels(query),
         estimates=all_estimates,
-        rows=ordered(
-            query, group_indices, {column.alias: column.estimate for column in all_estimates}
-        ),
+        rows=ordered(query, group_indices, all_estimates),
         asked=len(group_indices),
         bill=budget.charged(
             charge.row if fresh else PrivacyLoss.none(),
@@ -162,7 +161,8 @@ def _derived(
         alpha = plan.alpha(look([parts[quantity.mean], parts[quantity.square]])) / shares
         return variances(quantity, leaves[quantity.mean], leaves[quantity.square], alpha)
 
-    return derived(column.alias, column.formula, leaves, statistic)
+    possible = ranges_of(column, plan.query)
+    return derived(column.alias, column.formula, leaves, statistic, possible).cut()
 
 
 def _estimates(
@@ -218,6 +218,7 @@ def _estimates(
         look=look,
         alpha=plan.accuracy.alpha(1, look),
         each=plan.alpha(look) / leaves,
+        possible=ranges_of(part.aggregate, plan.query),
     )
 
 
@@ -228,27 +229,28 @@ def _bounds(part: Part, schema: Schema) -> tuple[float, float]:
     return float(bounds.low), float(bounds.high)
 
 
-def ordered(
-    query: Query,
-    rows: Sequence[int],
-    values: Mapping[str, Sequence[float | None]],
-) -> tuple[int, ...]:
-    """Sort ``rows`` by ORDER BY on released values, cut them at LIMIT, and return their indices.
+def ordered(query: Query, rows: Sequence[int], columns: Sequence[Intervals]) -> tuple[int, ...]:
+    """Sort ``rows`` by ORDER BY, cut them at LIMIT, and return their indices.
 
-    Keys sort in declared order. ``values`` holds each output's values by alias. Unknown values come
-    last in either direction.
+    Outputs sort by what is shown, equal ones by their uncut values. Keys sort in declared order.
+    Unknown values come last in either direction.
     """
-    rows = list(rows)
-    for term in reversed(query.order):
-        sign = -1 if term.descending else 1
-        places = [i for i, key in enumerate(query.keys) if key.alias == term.alias]
-        ranks: list[float | None] = (
-            [numbers[places[0]] for numbers in group_numbers(query)]
-            if places
-            else list(values[term.alias])
-        )
-        keyed = [(rank is None, sign * (rank or 0.0)) for rank in ranks]
-        rows.sort(key=keyed.__getitem__)
+    rows, named = list(rows), {column.alias: column for column in columns}
+    keys = {key.alias: place for place, key in enumerate(query.keys)}
+    numbers = group_numbers(query) if any(term.alias in keys for term in query.order) else []
+
+    def ranks(alias: str, *, uncut: bool) -> Sequence[float | None]:
+        if alias in keys:
+            return [number[keys[alias]] for number in numbers]
+        return (named[alias].uncut if uncut else named[alias]).estimate
+
+    for uncut in (True, False):
+        for term in reversed(query.order):
+            sign = -1 if term.descending else 1
+            keyed = [
+                (rank is None, sign * (rank or 0.0)) for rank in ranks(term.alias, uncut=uncut)
+            ]
+            rows.sort(key=keyed.__getitem__)
     return tuple(rows if query.limit is None else rows[: query.limit])
 
 

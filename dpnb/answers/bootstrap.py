@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.codes import scalar
 from dpnb.errors import RequestError, given
+from dpnb.estimation.estimates import cut
 from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.private import Stamp
 from dpnb.results import Shown
@@ -111,21 +112,25 @@ def bootstrap(answer: Answer, alias: str | None, draws: object, seed: object) ->
         )
     count = _whole(draws, "draws", 100, MAX_DRAWS)
     generator = default_rng(_whole(seed, "seed", 0, 2**63))
-    rows = [row for row in answer.rows if estimates.estimate[row] is not None]
+    values = estimates.uncut.estimate
+    rows = [row for row in answer.rows if values[row] is not None]
     ends: dict[int, tuple[float, float]] = {}
     step = max(1, _CELLS // count)
     for start in range(0, len(rows), step):
         chunk = rows[start : start + step]
         thetas = _thetas(estimates, chunk, count, generator)
         for place, row in enumerate(chunk):
-            pair = _percentiles(thetas[:, place], estimates.estimate[row] or 0.0, answer.confidence)
+            pair = _percentiles(thetas[:, place], values[row] or 0.0, answer.confidence)
             if pair is not None:
-                ends[row] = pair
+                ends[row] = cut(pair, estimates.possible_of(row))
     return Bootstrap(
         alias=estimates.alias,
         keys=answer.keys,
         groups=tuple(answer.groups[row] for row in answer.rows),
-        estimate=tuple(estimates.estimate[row] if row in ends else None for row in answer.rows),
+        estimate=tuple(
+            _inside(values[row], estimates.possible_of(row)) if row in ends else None
+            for row in answer.rows
+        ),
         low=tuple(ends[row][0] if row in ends else None for row in answer.rows),
         high=tuple(ends[row][1] if row in ends else None for row in answer.rows),
         confidence=answer.confidence,
@@ -133,6 +138,10 @@ def bootstrap(answer: Answer, alias: str | None, draws: object, seed: object) ->
         stamp=answer.stamp,
         conditional=answer.conditional,
     )
+
+
+def _inside(value: float | None, possible: tuple[float, float]) -> float | None:
+    return None if value is None else min(max(value, possible[0]), possible[1])
 
 
 def _resampled(answer: Answer, alias: str | None) -> Estimates:
@@ -213,8 +222,7 @@ def _leaf(leaf: Estimates, total: Draws | None, count: Draws | None) -> Draws:
     import numpy as np
 
     if total is not None and count is not None:
-        mean = leaf.middle + np.clip(total / count, -leaf.reach, leaf.reach)
-        return np.where(count > 0, mean, np.nan)
+        return np.where(count > 0, leaf.middle + total / count, np.nan)
     draws = count if total is None else total
     if draws is None:
         raise TypeError("an aggregate has a released vector")

@@ -262,7 +262,8 @@ def difference(
     """
     shares = list(weights.values())
     if estimates.plain:
-        intervals = [(estimates.low[i], estimates.high[i]) for i in weights]
+        numbers = estimates.uncut
+        intervals = [(numbers.low[i], numbers.high[i]) for i in weights]
         return combine(intervals, shares, -constant)
     planned = planned or mode == "paper"
     alpha = share * question_alpha(answer, estimates, planned=planned)
@@ -307,12 +308,13 @@ def _means(estimates: Estimates, rows: Iterable[int], alpha: float) -> list[Pair
     )
     assert total is not None and count is not None  # noqa: S101, PT018
     assert total_distribution is not None and count_distribution is not None  # noqa: S101, PT018
-    return [
-        mean_around_zero(
-            total[row], count[row], total_distribution, count_distribution, estimates.reach, alpha
-        )
+    ends = [
+        mean_around_zero(total[row], count[row], total_distribution, count_distribution, alpha)
         for row in rows
     ]
+    # where the rows are too few to tell, the bounds are what is known
+    everything = -estimates.reach, estimates.reach
+    return [everything if math.isinf(high) else (low, high) for low, high in ends]
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +335,8 @@ class Pairs:
 def pairs(answer: Answer, found: Estimates, rows: Sequence[int]) -> Pairs:
     """Return the parts of all differences of the groups in ``rows``, as in :func:`difference`."""
     if found.plain:
-        low, high = (tuple(end[row] for row in rows) for end in (found.low, found.high))
+        ends = found.uncut.low, found.uncut.high
+        low, high = (tuple(end[row] for row in rows) for end in ends)
         return Pairs(low, high)
     alpha, groups = question_alpha(answer, found, planned=False), len(answer.groups)
     if found.total is not None and found.count is not None:
@@ -356,9 +359,9 @@ def released_difference(
     estimates: Estimates, weights: Mapping[int, Fraction], constant: Fraction
 ) -> float | None:
     """Return sum(weight x released value) - constant; None if an AVG has too few rows to tell."""
-    terms = [-float(constant)]
+    terms, values = [-float(constant)], estimates.uncut.estimate
     for index, weight in weights.items():
-        value = estimates.estimate[index]
+        value = values[index]
         if value is None:
             return None
         terms.append(float(weight) * value)

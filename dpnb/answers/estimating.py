@@ -13,7 +13,7 @@ from dpnb.answers.inferred import Inferred
 from dpnb.answers.options import Options
 from dpnb.errors import RequestError
 from dpnb.estimation.joint import Joint
-from dpnb.estimation.mixed import Pair, Width, count_interval, mean_and_interval
+from dpnb.estimation.mixed import Pair, Width, mean_and_interval
 from dpnb.estimation.noise import Mixture
 from dpnb.published import published
 
@@ -36,19 +36,18 @@ def measured(
     part: Part,
     place: tuple[int, ...],
     rows: Rows,
-    reach: float,
 ) -> tuple[float | None, Pair]:
-    """Return one value's estimate and interval; for AVG relative to the origin of its sums.
+    """Return one value's estimate and interval, uncut; for AVG relative to the origin of its sums.
 
     ``place`` holds the value's linear parts in ``joint``, ``rows`` the same as rows over atoms.
     """
     if options.method == "guaranteed":
-        return _guaranteed(joint, options, evidence, part, place, rows, reach)
+        return _guaranteed(joint, options, evidence, part, place, rows)
     if not place:
-        return None, (-reach, reach) if part.function.is_mean else _NOWHERE
+        return None, _NOWHERE
     width = partial(_margin_of_error, options=options, alpha=alpha, evidence=evidence)
     if part.function.is_mean:
-        return _mean(joint, options, width, place, reach)
+        return _mean(joint, options, width, place)
     distribution, estimate = joint.distribution(place[0]), float(joint.estimates[place[0]])
     if options.prior is not None:
         new_estimate, (low, high) = _updated(
@@ -56,8 +55,6 @@ def measured(
         )
         return new_estimate - part.offset, (low - part.offset, high - part.offset)
     half = width(distribution)
-    if part.function.is_count:
-        return estimate, count_interval(estimate, half)
     return estimate, (estimate - half, estimate + half)
 
 
@@ -86,12 +83,12 @@ def _margin_of_error(
 
 
 def _mean(
-    joint: Joint, options: Options, width: Width, place: tuple[int, ...], reach: float
+    joint: Joint, options: Options, width: Width, place: tuple[int, ...]
 ) -> tuple[float | None, Pair]:
     if options.method != "blue" or options.prior is not None:
         raise RequestError("an AVG needs method='blue' and no prior", "Leave method and prior out.")
     total, count = place
-    return mean_and_interval(joint, total, count, width, reach)
+    return mean_and_interval(joint, total, count, width)
 
 
 def _updated(
@@ -112,7 +109,6 @@ def _guaranteed(
     part: Part,
     place: tuple[int, ...],
     rows: Rows,
-    reach: float,
 ) -> tuple[float | None, Pair]:
     """Return bounds that hold for all values together; they do not share a failure probability."""
     if part.function.is_mean:
@@ -124,9 +120,8 @@ def _guaranteed(
     counts_only = len(evidence.domain.moments) == 1
     confidence = 0.95 if options.confidence is None else options.confidence
     alpha = evidence.any_share(1 - confidence)
-    ((low, high),) = guaranteed(evidence.history, rows, alpha, nonnegative=counts_only)
-    estimate = float(joint.estimates[place[0]]) if place else None
-    return estimate, (max(0.0, low) if part.function.is_count else low, high)
+    (bounds,) = guaranteed(evidence.history, rows, alpha, nonnegative=counts_only)
+    return float(joint.estimates[place[0]]) if place else None, bounds
 
 
 def asked(
@@ -143,7 +138,7 @@ def asked(
         if options.error is not None:
             widths = [
                 _width_of(aggregate, group, joint, options, intervals)
-                for aggregate in aggregates
+                for aggregate in (aggregate.cut(whole=True) for aggregate in aggregates)
                 for group in range(len(aggregate.low))
             ]
             met = max(widths) <= options.error * (1 + 1e-9)

@@ -22,6 +22,7 @@ from dpnb.schema.columns import cell_count
 from dpnb.sql.formulas import linear, statistics_of
 from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Derived, Query
+from dpnb.sql.ranges import ranges_of
 from dpnb.sql.values import Column, bounds_of
 from dpnb.views.measures import Sum
 from dpnb.views.text import cell_text, view_text
@@ -155,11 +156,14 @@ def infer(
     joint = evidence.history.joint(rows)
     alpha = options.alpha(groups * len(outputs))
     measure = partial(measured, joint, options, evidence, alpha)
-    inferred = [
-        _inferred(part, part_places, part_rows, measure)
+    uncut = [
+        _inferred(part, part_places, part_rows, measure, ranges_of(part.output, query))
         for part, part_places, part_rows in zip(outputs, places, wanted_rows, strict=True)
     ]
-    confidence, met, inferred = asked(inferred, joint, options, groups * len(outputs))
+    confidence, met, uncut = asked(uncut, joint, options, groups * len(outputs))
+    # other intervals end where they were asked to, or at whole numbers already
+    whole = quick and options.confidence is not None
+    inferred = [aggregate.cut(whole=whole) for aggregate in uncut]
     # a prior or bounds use every linked release
     sources = [one for one in evidence.used if not quick or one.name in joint.used]
     group_indices = asked_groups(query)
@@ -170,7 +174,7 @@ def infer(
         keys=tuple(key.alias for key in query.keys),
         groups=group_labels(query),
         aggregates=tuple(inferred),
-        rows=ordered(query, group_indices, {one.alias: one.estimate for one in inferred}),
+        rows=ordered(query, group_indices, inferred),
         asked=len(group_indices),
         confidence=confidence,
         intervals="each" if options.each else "simultaneous",
@@ -200,12 +204,14 @@ def _inferred(
     places: Sequence[tuple[int, ...]],
     rows: Sequence[Rows],
     measure: Callable[..., tuple[float | None, Pair]],
+    possible: Sequence[Pair],
 ) -> Inferred:
+    """Return the uncut numbers of one output."""
     output, middle, reach = part.output, 0.0, 0.0
     if part.function.is_mean and not isinstance(output, Derived):
         middle, reach = centre(part, output)
     estimates = [
-        measure(part, place, [linear_rows[group] for linear_rows in rows], reach)
+        measure(part, place, [linear_rows[group] for linear_rows in rows])
         for group, place in enumerate(places)
     ]
     shift = part.offset + middle
@@ -223,6 +229,7 @@ def _inferred(
         tuple(places),
         shift,
         reach,
+        possible=tuple(possible),
     )
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
+from dpnb.answers.frames import framed
 from dpnb.answers.inferred import Inferred, Missing, Source, Test
 from dpnb.answers.question import shown_label
 from dpnb.errors import RequestError, given, nearest
+from dpnb.estimation.estimates import cut
 from dpnb.estimation.history import Consistency
 from dpnb.estimation.joint import Joint, Operator, Quantity, compared
 from dpnb.estimation.mixed import ratio
@@ -312,7 +314,7 @@ class Inference(Result):
     def ratio(self, left: object, right: object, alias: str | None = None) -> Quantity:
         """Return one group's value divided by another's, with a confidence interval of its own.
 
-        The interval is all reals if the second value is not clearly away from 0.
+        If the second value is not clearly away from 0, the interval is everything that is possible.
 
         Parameters
         ----------
@@ -328,7 +330,13 @@ class Inference(Result):
         Quantity
             Estimate and confidence interval (docs/methods/bayes.md).
         """
-        return ratio(self.joint, *self._pair(left, right, alias), self._alpha())
+        quotient = ratio(self.joint, *self._pair(left, right, alias), self._alpha())
+        ranges = [self._of(alias).possible_of(self._index(group)) for group in (left, right)]
+        if not all(low >= 0 for low, _ in ranges) and not all(high <= 0 for _, high in ranges):
+            return quotient
+        # of two values with the same sign
+        low, high = cut((quotient.low, quotient.high), (0.0, math.inf))
+        return replace(quotient, value=max(quotient.value, 0.0), low=low, high=high)
 
     def slope(self, positions: Sequence[float], alias: str | None = None) -> Quantity:
         """Return the slope of the least-squares line through the groups' values at some positions.
@@ -471,27 +479,23 @@ class Inference(Result):
 
     # exports
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self, *, cut: bool = True) -> pd.DataFrame:
         """Return the shown rows: key columns, then alias, alias_low and alias_high.
 
-        NaN with infinite ends where past answers do not determine a value.
+        NaN where past answers do not determine a value.
+
+        Parameters
+        ----------
+        cut : bool
+            True for the numbers as they are shown, without what is publicly impossible. False for
+            the numbers before this cut, for further computation, as in an Answer.
 
         Returns
         -------
         pandas.DataFrame
             One row for each group that is shown.
         """
-        import pandas as pd
-
-        columns: dict[str, list[Any]] = {
-            key: [self.groups[row][i] for row in self.rows] for i, key in enumerate(self.keys)
-        }
-        for aggregate in self.aggregates:
-            values = [aggregate.estimate[row] for row in self.rows]
-            columns[aggregate.alias] = [math.nan if v is None else v for v in values]
-            columns[f"{aggregate.alias}_low"] = [aggregate.low[row] for row in self.rows]
-            columns[f"{aggregate.alias}_high"] = [aggregate.high[row] for row in self.rows]
-        return pd.DataFrame(columns)
+        return framed(self.keys, self.groups, self.rows, self.aggregates, cut=cut)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the inference as plain data (JSON); infinite ends are None.

@@ -15,7 +15,7 @@ from dpnb.answers.infer import centre, in_order, parts_of
 from dpnb.estimation.estimates import Estimates
 from dpnb.estimation.intervals import shifted
 from dpnb.estimation.joint import Joint
-from dpnb.estimation.mixed import count_interval, mean_and_interval
+from dpnb.estimation.mixed import mean_and_interval
 from dpnb.estimation.noise import Mixture
 from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.definition import PURE
@@ -24,6 +24,7 @@ from dpnb.privacy.path import LEAST_LEVEL, grid
 from dpnb.releases.held import Held
 from dpnb.releases.plan import Part, Plan
 from dpnb.sql.query import Aggregate
+from dpnb.sql.ranges import ranges_of
 from dpnb.views.view import View, transposition
 
 if TYPE_CHECKING:
@@ -262,17 +263,13 @@ def _estimates(target: Wanted, joint: Joint, plan: Plan, groups: int, look: int)
     for group in range(groups):
         if target.part.is_mean:
             total, count = group, groups + group
-            mean, interval = mean_and_interval(joint, total, count, width, target.reach)
+            mean, interval = mean_and_interval(joint, total, count, width)
             values.append(mean)
             ends.append(interval)
             continue
         estimate, half = float(joint.estimates[group]), joint.margin_of_error(group, target.alpha)
         values.append(estimate)
-        ends.append(
-            count_interval(estimate, half)
-            if aggregate.function.is_count
-            else (estimate - half, estimate + half)
-        )
+        ends.append((estimate - half, estimate + half))
     shift = centre(target.output, aggregate)[0] if target.part.is_mean else 0.0
     return Estimates.worked_out(
         aggregate,
@@ -280,4 +277,5 @@ def _estimates(target: Wanted, joint: Joint, plan: Plan, groups: int, look: int)
         [shifted(pair, shift) for pair in ends],
         plan.accuracy.alpha(1, 1),
         look,
-    )
+        ranges_of(aggregate, plan.query),
+    ).cut(whole=True)

@@ -18,7 +18,7 @@ from dpnb.decide.certificate import (
 from dpnb.decide.conditions import Bools, Node, Tree
 from dpnb.decide.decision import Decision, Reading, Taken, Test
 from dpnb.decide.entropy import min_entropy
-from dpnb.decide.findings import Found, held_before
+from dpnb.decide.findings import Found, held_before, possible_of
 from dpnb.decide.naming import aggregate_text, atom_text, name_of
 from dpnb.decide.plan import DecisionPlan, Term
 from dpnb.decide.responses import Responded
@@ -210,12 +210,13 @@ def _reading(stage: Stage, place: int, step: int, findings: Found) -> Reading:
     low, high = findings.low[place], findings.high[place]
     low, high = np.minimum(low, high), np.maximum(low, high)
     noise_law = line.view.distribution(level, stage.plan.privacy) if level else None
-    schema = stage.plan.query.schema
+    schema, possible = stage.plan.query.schema, possible_of(stage.plan, place)
     return Reading(
         line.aggregate.alias, name_of(line.aggregate, schema), aggregate_text(line.aggregate, schema),
         None if line.about is None else float(line.about),
         tuple(findings.newest[place].tolist()), tuple(low.tolist()), tuple(high.tolist()), str(level),
         noise_law or line.view.distribution(Fraction(1), stage.plan.privacy),
+        tuple(possible[:1] if len(set(possible)) == 1 else possible),
     )  # fmt: skip
 
 

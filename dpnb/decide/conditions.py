@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dpnb.decide.naming import atom_text
 from dpnb.errors import RequestError
-from dpnb.schema.columns import Real
 from dpnb.schema.schema import Schema
-from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Compare, Having
-from dpnb.sql.values import Column, bounds_of
+from dpnb.sql.ranges import range_of
 
 MOST_ATOMS = 12
 
@@ -306,40 +304,18 @@ def check_open(atom: Atom, schema: Schema) -> None:
     """
     if isinstance(atom.threshold, str):
         return
-    low, high = span(atom.aggregate, schema)
+    low, high = range_of(atom.aggregate, schema)
     where = " in a group with rows" if atom.aggregate.function.is_mean else ""
     if atom.sign < 0:
-        low, high = (None if high is None else -high), (None if low is None else -low)
+        low, high = -high, -low
     limit = atom.sign * atom.threshold
-    never = high is not None and (high < limit or (atom.strict and high == limit))
-    always = low is not None and (low > limit or (not atom.strict and low == limit))
+    never = high < limit or (atom.strict and high == limit)
+    always = low > limit or (not atom.strict and low == limit)
     if never or always:
         raise RequestError(
             f"by the declared bounds, {atom_text(atom, schema)} is {'never' if never else 'always'} true{where}",
             "Change the number, or remove this condition if there are others.",
         )
-
-
-def span(aggregate: Aggregate, schema: Schema) -> tuple[Fraction | None, Fraction | None]:
-    """Return the lowest and highest value that an aggregate can have in a group; None if unbounded."""
-    zero = Fraction(0)
-    match aggregate.function:
-        case Function.COUNT | Function.CELLS | Function.UNITS:
-            return zero, None
-        case Function.DISTINCT:
-            column = aggregate.argument
-            kind = schema[column.name] if isinstance(column, Column) else None
-            if kind is None or isinstance(kind, Real):
-                return zero, None
-            return zero, Fraction(kind.scale.high - kind.scale.low + 1)
-        case Function.AVG:
-            bounds = bounds_of(aggregate.argument, schema)
-            return bounds.low, bounds.high
-        case Function.SUM:
-            bounds = bounds_of(aggregate.argument, schema)
-            return (zero if bounds.low >= 0 else None), (zero if bounds.high <= 0 else None)
-        case _:
-            assert_never(aggregate.function)
 
 
 def _table(tree: Tree, count: int) -> Bools:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.errors import BudgetError, RequestError
+from dpnb.estimation.estimates import Intervals, cut
 from dpnb.formats import label
 from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.loss import PrivacyLoss, guarantee
 from dpnb.results import Bill, Billed, Result, card_of, display, to_plain
+from dpnb.sql.functions import Function
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +40,8 @@ class Reading:
         Privacy cost (rho or epsilon) of the newest values.
     distribution : NoiseDistribution
         The noise of the newest values.
+    possible : tuple of (low, high)
+        The public range of each group's value, or one for all groups.
     """
 
     alias: str
@@ -49,6 +53,18 @@ class Reading:
     high: tuple[float, ...]
     level: str
     distribution: NoiseDistribution
+    possible: tuple[tuple[float, float], ...] = ((-float("inf"), float("inf")),)
+
+    def shown(self, name: str) -> Intervals:
+        """Return the values and intervals as they are shown: without what is impossible."""
+        numbers = self.values, self.low, self.high
+        return Intervals(name, Function.SUM, None, *numbers, possible=self.possible).cut()
+
+    def ends(self, group: int) -> tuple[float, float, float]:
+        """Return the lower end, the value and the upper end of one group, as they are shown."""
+        possible = self.possible[group if len(self.possible) > 1 else 0]
+        low, high = cut((self.low[group], self.high[group]), possible)
+        return low, min(max(self.values[group], low), high), high
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +352,8 @@ class Decision(Billed, Result):
     def to_frame(self) -> pd.DataFrame:
         """Return all groups: key columns, selected, verdict, then alias, alias_low and alias_high.
 
-        Values are as released; for an AVG they are sums of distances from its threshold.
+        Values are shown without what is publicly impossible, such as a count below 0; for an AVG
+        they are sums of distances from its threshold.
 
         Returns
         -------
@@ -351,9 +368,10 @@ class Decision(Billed, Result):
         columns["selected"] = [bool(mark) for mark in self.chosen]
         columns["verdict"] = [VERDICTS[mark] for mark in self.verdicts]
         for name, reading in zip(self.reading_names(), self.readings, strict=True):
-            columns[name] = list(reading.values)
-            columns[f"{name}_low"] = list(reading.low)
-            columns[f"{name}_high"] = list(reading.high)
+            shown = reading.shown(name)
+            columns[name] = list(shown.estimate)
+            columns[f"{name}_low"] = list(shown.low)
+            columns[f"{name}_high"] = list(shown.high)
         if self.epsilons is not None:
             columns["epsilon"] = list(self.epsilons)
         return pd.DataFrame(columns)
@@ -480,16 +498,18 @@ class Decision(Billed, Result):
 
 def _plain_reading(reading: Reading) -> dict[str, Any]:
     data = {f.name: getattr(reading, f.name) for f in fields(reading)}
-    ends = {
-        name: [end if abs(end) < float("inf") else None for end in data[name]]
-        for name in ("low", "high")
-    }
+    ends = {name: _plain_ends(data[name]) for name in ("low", "high")}
     return {
         **data,
         **ends,
+        "possible": list(map(_plain_ends, reading.possible)),
         "values": list(reading.values),
         "distribution": reading.distribution.to_dict(),
     }
+
+
+def _plain_ends(ends: Iterable[float]) -> list[float | None]:
+    return [end if abs(end) < float("inf") else None for end in ends]
 
 
 def _read_reading(data: Mapping[str, Any]) -> Reading:
@@ -498,6 +518,9 @@ def _read_reading(data: Mapping[str, Any]) -> Reading:
         for name, beyond in (("low", -float("inf")), ("high", float("inf")))
     }
     distribution = NoiseDistribution.from_dict(data["distribution"])
-    return Reading(
-        **{**data, **ends, "values": tuple(data["values"]), "distribution": distribution}
+    possible = tuple(
+        (-float("inf") if low is None else low, float("inf") if high is None else high)
+        for low, high in data["possible"]
     )
+    values = {"values": tuple(data["values"]), "distribution": distribution, "possible": possible}
+    return Reading(**{**data, **ends, **values})

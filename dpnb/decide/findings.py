@@ -14,6 +14,7 @@ from dpnb.decide.certificate import (
     Verdicts,
     margin_of_error,
     past_margin_of_error,
+    settle,
     shares,
     verdicts,
     wrong_share,
@@ -23,9 +24,15 @@ from dpnb.decide.plan import LATTICE_SHARE, DecisionPlan
 from dpnb.decide.progressive import hopeless, kept, last_margins_of_error, passes
 from dpnb.decide.stage import Stage
 from dpnb.errors import RequestError
+from dpnb.estimation.estimates import cut
 from dpnb.ledger.accountant import Accountant
 from dpnb.privacy.path import find
 from dpnb.releases.accuracy import ANY_LOOK
+from dpnb.sql.functions import Function
+from dpnb.sql.query import Aggregate
+from dpnb.sql.ranges import ranges_of
+from dpnb.sql.values import Arithmetic, Number
+from dpnb.views.view import asked_groups
 
 _LATTICE = 8
 """Lattice units added to a threshold's move: more than discrete noise needs up to rho 10**9."""
@@ -66,6 +73,9 @@ def found_at(stage: Stage, step: int, state: Accountant) -> Found:
     Values seen before enter only the certificate. Their own confidence intervals hold however the
     analyst chose the statement after seeing them, and take half of the certificate's failure
     probability.
+
+    What is publicly impossible is cut from the certificate, and a condition that the public ranges
+    decide is not tested.
     """
     plan = stage.plan
     low, high = _past_intervals(stage, state)
@@ -88,15 +98,42 @@ def found_at(stage: Stage, step: int, state: Accountant) -> Found:
             low[i] = np.maximum(low[i], fresh[i] - half)
             high[i] = np.minimum(high[i], fresh[i] + half)
     us = [_regions(stage, number) for number in range(1, step + 1)]
+    least, most = np.moveaxis(np.array([possible_of(plan, i) for i in range(len(low))]), 2, 0)
+    surely, perhaps = settle(plan.condition, plan.places, plan.limits, least, most)
+    survivors = kept(plan.condition, plan.places, plan.limits, releases, us)
+    inside = _cut(low, high, least, most)
     return Found(
-        kept(plan.condition, plan.places, plan.limits, releases, us),
-        verdicts(plan.condition, plan.places, plan.limits, low, high),
+        (survivors | surely) & perhaps,
+        verdicts(plan.condition, plan.places, plan.limits, *inside),
         newest, low, high, releases[-1] if releases else newest,
         [
             line.view.distribution(level, plan.privacy).scale if level else float("inf")
             for level, line in zip(line_levels, plan.lines, strict=True)
         ],
     )  # fmt: skip
+
+
+def possible_of(plan: DecisionPlan, place: int) -> list[tuple[float, float]]:
+    """Return the public range of a line's value in each group."""
+    line, query = plan.lines[place], plan.query
+    aggregate = line.aggregate
+    if line.about is not None:
+        distance = Arithmetic("-", aggregate.argument, Number(line.about))
+        aggregate = Aggregate(Function.SUM, distance, aggregate.filter, aggregate.alias)
+    ranges = ranges_of(aggregate, query)
+    if len(ranges) == 1:
+        return [ranges[0]] * len(plan.groups)
+    return [ranges[row] for row in asked_groups(query)]
+
+
+def _cut(low: Floats, high: Floats, least: Floats, most: Floats) -> tuple[Floats, Floats]:
+    """Return what is possible of intervals; those of steps that contradict each other stay."""
+    ends = np.stack([low, high, least, most], axis=-1)
+    changed = (low <= high) & ((low < least) | (high > most))
+    for place in zip(*np.nonzero(changed), strict=True):
+        first, last, *possible = ends[place].tolist()
+        ends[place][:2] = cut((first, last), (possible[0], possible[1]))
+    return ends[..., 0], ends[..., 1]
 
 
 def check_lattice(stage: Stage) -> None:

@@ -12,24 +12,13 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
+from dpnb.codes import outward
 from dpnb.privacy.calibrate import NoiseDistribution, sum_quantile
 
 Pair: TypeAlias = tuple[float, float]
 Told: TypeAlias = tuple[list[float | None], list[Pair]]
 """A value for each group, None if it has too few rows to tell, and its confidence interval."""
 Mode: TypeAlias = Literal["tight", "paper"]
-
-
-def _float(value: Fraction | None, towards: float) -> float:
-    """Return an exact end as a float, rounded outward; infinite if there is none."""
-    if value is None:
-        return towards
-    try:
-        nearest = float(value)
-    except OverflowError:
-        return towards
-    beyond = value > nearest if towards > 0 else value < nearest
-    return math.nextafter(nearest, towards) if beyond else nearest
 
 
 def shifted(ends: Pair, by: float) -> Pair:
@@ -88,27 +77,22 @@ def mean_around_zero(
     count: float,
     total_distribution: NoiseDistribution,
     count_distribution: NoiseDistribution,
-    reach: float,
     alpha: float,
 ) -> Pair:
-    """Return the confidence interval of a mean in [-reach, reach], from a centred sum and a count.
+    """Return the confidence interval of a mean, from a centred sum and a count.
 
-    {m : |S - m C| <= q(m)} with q(m) the quantile of the noise of S - m C, cut to the bounds
-    (docs/methods/estimation.md, theorem 5: Fieller's set; exact before the cut). No mean lies
-    outside the bounds, so the cut keeps the coverage. If C is within its own noise of 0, the
-    interval is the bounds.
+    {m : |S - m C| <= q(m)} with q(m) the quantile of the noise of S - m C
+    (docs/methods/estimation.md, theorem 5: Fieller's set; exact). All reals if C is within its own
+    noise of 0.
     """
     if count <= count_distribution.quantile(alpha):
-        return -reach, reach
+        return -math.inf, math.inf
     if total_distribution.family == "gaussian":
-        low, high = fieller(
+        return fieller(
             total, count, total_distribution.quantile(alpha), count_distribution.quantile(alpha)
         )
-    else:
-        low = -_laplace_end(-total, count, total_distribution, count_distribution, reach, alpha)
-        high = _laplace_end(total, count, total_distribution, count_distribution, reach, alpha)
-    low, high = max(low, -reach), min(high, reach)
-    return (low, high) if low <= high else (-reach, reach)
+    low = -_laplace_end(-total, count, total_distribution, count_distribution, alpha)
+    return low, _laplace_end(total, count, total_distribution, count_distribution, alpha)
 
 
 def fieller(total: float, count: float, total_half: float, count_half: float) -> Pair:
@@ -124,25 +108,30 @@ def _laplace_end(
     count: float,
     total_distribution: NoiseDistribution,
     count_distribution: NoiseDistribution,
-    reach: float,
     alpha: float,
 ) -> float:
-    """Return the upper end: the root of m C - S = q(m) above S/C, by bisection within the bounds.
+    """Return the upper end: the root of m C - S = q(m) above S/C, by bisection.
 
     q is convex in |m| with slope at most the count's own quantile, which is below C, so m C - q(m)
-    increases and there is only one root.
+    increases and there is only one root. The end of the bracket that is outside is returned.
     """
 
-    def excess(mean: float) -> float:
+    def noise(mean: float) -> float:
         spread = NoiseDistribution("laplace", count_distribution.scale * abs(mean))
-        return mean * count - total - sum_quantile(total_distribution, spread, alpha)
+        return sum_quantile(total_distribution, spread, alpha)
 
-    low, high = -reach, reach
-    if excess(low) >= 0:
-        # the whole set lies below the bounds
-        return -math.inf
-    if excess(high) <= 0:
-        return high
+    def excess(mean: float) -> float:
+        return mean * count - total - noise(mean)
+
+    low = total / count
+    # at least this far from the estimate, as q is least at 0
+    step = total_distribution.quantile(alpha) / count
+    high = low + step
+    while excess(high) <= 0:
+        low, step = high, 2 * step
+        high = low + step
+        if math.isinf(high):
+            return high
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (low, middle) if excess(middle) > 0 else (middle, high)
@@ -200,7 +189,11 @@ def combine(ends: Sequence[Pair], weights: Sequence[Fraction], shift: Fraction) 
         else None
         for side in (0, 1)
     ]
-    return _float(sides[0], -math.inf), _float(sides[1], math.inf)
+    low, high = (
+        towards if side is None else outward(side, towards)
+        for side, towards in zip(sides, (-math.inf, math.inf), strict=True)
+    )
+    return low, high
 
 
 def combination_margin_of_error(

@@ -113,11 +113,6 @@ def snapped(low: float, high: float) -> Pair:
     return float(first), float(last)
 
 
-def nonnegative(low: float, high: float) -> Pair:
-    """Cut an interval for a value that is never negative; the coverage stays the same."""
-    return max(low, 0.0), max(high, 0.0)
-
-
 def compared(distribution: Mixture, operator: Operator, above: float) -> float:
     """Return the probability that a comparison of an exact value is true, under a flat prior.
 

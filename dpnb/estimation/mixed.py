@@ -1,4 +1,4 @@
-"""Confidence intervals of inferred counts, and of means and ratios of values that share noise."""
+"""Confidence intervals of means and ratios of values that share noise."""
 
 from __future__ import annotations
 
@@ -8,33 +8,18 @@ from dataclasses import replace
 from operator import methodcaller
 from typing import TypeAlias
 
-from dpnb.estimation.joint import Joint, Quantity, nonnegative, snapped
+from dpnb.estimation.joint import Joint, Quantity
 from dpnb.estimation.noise import Mixture
 
 Pair: TypeAlias = tuple[float, float]
 Width: TypeAlias = Callable[[Mixture], float]
 
 
-def count_interval(estimate: float, half: float) -> Pair:
-    """Return the confidence interval of a count, with ends that are whole and not negative.
-
-    Theorem 9 of docs/methods/bayes.md.
-
-    Neither change lowers the coverage. An interval entirely below 0 does not contain the count and
-    must not look like certainty: it becomes 0 to the margin of error.
-    """
-    low, high = estimate - half, estimate + half
-    if high <= 0:
-        return 0.0, half
-    return nonnegative(*snapped(low, high))
-
-
-def mean_interval(joint: Joint, total: int, count: int, width: Width, reach: float) -> Pair:
-    """Return the confidence interval of a mean in [-reach, reach], from a centred sum and a count.
+def mean_interval(joint: Joint, total: int, count: int, width: Width) -> Pair:
+    """Return the confidence interval of a mean, from a centred sum and a count.
 
     {m : |S - m C| <= q(m)}, with q(m) the margin of error of S - m C, whose noise the two may share
-    (docs/methods/bayes.md, theorem 10: Fieller's set). It is the bounds if C is within its own
-    noise of 0.
+    (docs/methods/bayes.md, theorem 10: Fieller's set). All reals if C is within its own noise of 0.
 
     Parameters
     ----------
@@ -43,24 +28,20 @@ def mean_interval(joint: Joint, total: int, count: int, width: Width, reach: flo
     """
     s, c = float(joint.estimates[total]), float(joint.estimates[count])
     if c <= width(joint.distribution(count)):
-        return -reach, reach
+        return -math.inf, math.inf
     middle, quantile = s / c, _widths(joint, total, count, width)
     # q is convex with slopes below C in size, so m C - S - q(m) rises and has one root
-    high = _root(lambda m: m * c - s - quantile(m), middle, reach)
-    low = -_root(lambda m: m * c + s - quantile(-m), -middle, reach)
-    low, high = max(low, -reach), min(high, reach)
-    return (low, high) if low <= high else (-reach, reach)
+    high = _root(lambda m: m * c - s - quantile(m), middle)
+    return -_root(lambda m: m * c + s - quantile(-m), -middle), high
 
 
 def mean_and_interval(
-    joint: Joint, total: int, count: int, width: Width, reach: float
+    joint: Joint, total: int, count: int, width: Width
 ) -> tuple[float | None, Pair]:
     """Return a mean, None if there are too few rows to tell, and its :func:`mean_interval`."""
-    interval = mean_interval(joint, total, count, width, reach)
+    interval = mean_interval(joint, total, count, width)
     s, c = float(joint.estimates[total]), float(joint.estimates[count])
-    if c <= width(joint.distribution(count)):
-        return None, interval
-    return max(-reach, min(reach, s / c)), interval
+    return None if math.isinf(interval[1]) else s / c, interval
 
 
 def ratio(joint: Joint, i: int, j: int, alpha: float = 0.05) -> Quantity:
@@ -75,7 +56,7 @@ def ratio(joint: Joint, i: int, j: int, alpha: float = 0.05) -> Quantity:
     value = above / below if below else math.nan
     # the same ratio with a positive denominator
     side = joint if below > 0 else replace(joint, estimates=-joint.estimates)
-    low, high = mean_interval(side, i, j, methodcaller("margin_of_error", alpha), math.inf)
+    low, high = mean_interval(side, i, j, methodcaller("margin_of_error", alpha))
     return Quantity(value, low, high, 1 - alpha)
 
 
@@ -95,19 +76,16 @@ def _widths(joint: Joint, total: int, count: int, width: Width) -> Callable[[flo
     return gaussian
 
 
-def _root(rising: Callable[[float], float], start: float, most: float) -> float:
-    """Return where a function, not positive at ``start``, becomes positive; at most ``most``."""
+def _root(rising: Callable[[float], float], start: float) -> float:
+    """Return where a function, not positive at ``start``, becomes positive."""
     from scipy.optimize import brentq
 
-    if math.isinf(most):
-        step = 1.0 + abs(start)
-        while rising(start + step) <= 0:
-            step *= 2
-            if math.isinf(step):
-                return step
-        most = start + step
-    if start >= most or rising(most) <= 0:
-        return max(start, most)
+    step = 1.0 + abs(start)
+    while rising(start + step) <= 0:
+        step *= 2
+        if math.isinf(step):
+            return step
+    most = start + step
     if rising(start) >= 0:
         return start
     slack = 1e-9 * (abs(start) + abs(most))

@@ -81,16 +81,15 @@ class TestFrame:
         found = opened().query(sql, rho=1).to_frame()
         assert list(found["points"]) == list(range(11))
 
-    def test_counts_are_as_released_and_their_intervals_start_at_zero(self, opened: Open) -> None:
-        released = [
-            value
-            for seed in range(12)
-            for value in opened(seed=seed).query(COUNT, rho=0.01).estimates[0].estimate
-        ]
-        shown = opened(seed=1).query(COUNT, rho=0.01).estimates[0]
-        assert min(released) < 0
-        assert min(shown.low) >= 0
-        assert all(low <= high for low, high in zip(shown.low, shown.high, strict=True))
+    def test_counts_and_their_intervals_start_at_zero_unless_uncut(self, opened: Open) -> None:
+        answers = [opened(seed=seed).query(COUNT, rho=0.01) for seed in range(12)]
+        shown = pd.concat([answer.to_frame() for answer in answers])
+        released = pd.concat([answer.to_frame(cut=False) for answer in answers])
+        assert min(shown["n"]) == min(shown["n_low"]) == 0
+        assert (shown["n_low"] <= shown["n_high"]).all()
+        assert min(released["n"]) < 0
+        middle = (released["n_low"] + released["n_high"]) / 2
+        assert released["n"].to_numpy() == pytest.approx(middle.to_numpy())
 
 
 class TestOrder:
@@ -321,8 +320,10 @@ class TestEstimates:
             look=1,
             alpha=0.05,
             each=0.05,
-        )
+            possible=[(45.0, 55.0)],
+        ).cut()
         assert found.estimate == (50.1, 55.0, 45.0, None)
+        assert found.uncut.estimate == (50.1, 59.0, 41.0, None)
         assert (found.low[3], found.high[3]) == (45.0, 55.0)
         assert found.text(3) == "too few rows to tell"
         assert all(
@@ -345,8 +346,10 @@ class TestEstimates:
             look=1,
             alpha=0.05,
             each=0.05,
-        )
-        assert found.estimate == (-3.2, 7.0)
+            possible=[(0.0, math.inf)],
+        ).cut()
+        assert found.estimate == (0.0, 7.0)
+        assert found.uncut.estimate == (-3.2, 7.0)
         assert found.text(0) == "0"
         # wholly below 0 it has missed already, and shows no certainty
         assert (found.low[0], found.high[0]) == (0.0, pytest.approx(math.log(20)))

@@ -56,7 +56,7 @@ class TestCoverage:
     ) -> None:
         # the answer's own intervals of averages are not looked at, and take long with Laplace noise
         monkeypatch.setattr(
-            "dpnb.estimation.estimates.mean_around_zero", lambda *given: (-given[4], given[4])
+            "dpnb.estimation.estimates.mean_around_zero", lambda *given: (-1.0, 1.0)
         )
         session = opened(even(1_500, 60), seed=4, **budget)
         level = {"rho": 1} if "rho" in budget else {"epsilon": 2}
@@ -109,6 +109,7 @@ class TestResult:
             answer.estimates[0],
             count=(3.0,) * 4,
             estimate=(3.0,) * 4,
+            before=None,
             count_distribution=NoiseDistribution("gaussian", 4),
         )
         squared = derived("d", Combined("*", Leaf(0), Leaf(0)), [leaf])

@@ -153,7 +153,6 @@ class TestIntervals:
                     found.count[i],
                     found.total_distribution,
                     found.count_distribution,
-                    5.0,
                     alpha,
                 )
                 for i in (0, 2)
@@ -518,7 +517,6 @@ class TestGeneralIntervals:
                 found.count[i],
                 found.total_distribution,
                 found.count_distribution,
-                5.0,
                 alpha,
             )
             for i in range(3)
@@ -548,7 +546,7 @@ class TestGeneralIntervals:
         found = dataclasses.replace(
             answer.estimates[0], function=Function.FORMULA, total=None, total_distribution=None, count=None,
             count_distribution=None, estimate=(1.0, 2.0, None, 4.0), low=(0.0, 1.0, 2.0, -math.inf),
-            high=(2.0, 3.0, 4.0, math.inf),
+            high=(2.0, 3.0, 4.0, math.inf), before=None,
         )  # fmt: skip
         alone = dataclasses.replace(answer, estimates=answer.estimates[:1])
         answer = dataclasses.replace(answer, estimates=(found,))

@@ -184,7 +184,7 @@ class TestVariance:
                 s, t, c = (float(draw(0, scale * wrong)) for scale in scales)
                 released = Sums(sums.square + s, sums.total + t, sums.count + c)
                 mean = mean_around_zero(
-                    released.total, released.count, noise.total, noise.count, 1.1, alpha / 2
+                    released.total, released.count, noise.total, noise.count, alpha / 2
                 )
                 ends = 0.1 + mean[0], 0.1 + mean[1]
                 _, (low, high) = variance(wanted, released, 0.1, ends, noise)
@@ -198,8 +198,8 @@ class TestVariance:
         values = np.random.default_rng(4).normal(-0.4, 0.3, 5_000).clip(-1, 1)
         noise, alpha = distributions(40, 50, 20, 0.025), 0.025
         sums = exact(values)
-        mean = mean_around_zero(sums.total, sums.count, noise.total, noise.count, 1, alpha)
-        square = mean_around_zero(sums.square, sums.count, noise.square, noise.count, 0.5, alpha)
+        mean = mean_around_zero(sums.total, sums.count, noise.total, noise.count, alpha)
+        square = mean_around_zero(sums.square, sums.count, noise.square, noise.count, alpha)
         box = square[1] - mean[1] ** 2 - (square[0] - mean[0] ** 2)
         _, (low, high) = variance(UNIT, sums, 0.0, mean, noise)
         assert high - low < 0.85 * box

@@ -207,7 +207,8 @@ class TestCurve:
             assert sum(density for _, density in points) * step == pytest.approx(1, abs=1e-3)
 
     def test_a_prior_changes_it(self, single):
-        found = replace(single.aggregates[0], estimate=(5.0,))
+        anything = ((-math.inf, math.inf),)
+        found = replace(single.aggregates[0], estimate=(5.0,), possible=anything)
         near = replace(single, aggregates=(found,), joint=past.joint([5.0], [[1.0]]))
         assert min(curve(near, found, 0))[1] > 0
         assert min(curve(replace(near, prior="nonnegative"), found, 0))[1] == 0

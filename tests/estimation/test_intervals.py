@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from dpnb import Budget, Integer, Schema, Session, Table
+from dpnb.estimation.estimates import cut
 from dpnb.estimation.intervals import (
     Pair,
     around,
@@ -56,6 +57,19 @@ def margin_of_error(
     return combination_margin_of_error(
         distribution, alpha, exactly(weights or (1, -1)), groups, planned=planned
     )
+
+
+def bounded_mean(
+    total: float,
+    count: float,
+    total_distribution: NoiseDistribution,
+    count_distribution: NoiseDistribution,
+    reach: float,
+    alpha: float,
+) -> Pair:
+    """Return the interval of a mean that lies within ``reach`` of 0."""
+    ends = mean_around_zero(total, count, total_distribution, count_distribution, alpha)
+    return cut(ends, (-reach, reach))
 
 
 def combined(ends: Sequence[Pair], weights: Sequence[float], shift: float | str = 0) -> Pair:
@@ -118,7 +132,7 @@ class TestOracles:
             NoiseDistribution("gaussian", math.sqrt(0.1)),
         )
         ends = [
-            mean_around_zero(s - middle * c, c, *distributions, 10.0 - middle, 0.025)
+            bounded_mean(s - middle * c, c, *distributions, 10.0 - middle, 0.025)
             for s, c in ((2600, 600), (2100, 400))
         ]
         assert combined(ends, (1, -1)) == pytest.approx(expected, rel=1e-9)
@@ -218,7 +232,7 @@ class TestOracles:
         total_distribution, count_distribution = (
             NoiseDistribution("gaussian", x) for x in (math.sqrt(10), math.sqrt(0.1))
         )
-        found = mean_around_zero(total, count, total_distribution, count_distribution, 10.0, 0.025)
+        found = bounded_mean(total, count, total_distribution, count_distribution, 10.0, 0.025)
         assert found == pytest.approx(expected, rel=1e-9)
 
     @pytest.mark.parametrize(
@@ -234,7 +248,7 @@ class TestOracles:
         total_distribution, count_distribution = (
             NoiseDistribution("gaussian", x) for x in (math.sqrt(2.5), math.sqrt(0.1))
         )
-        low, high = mean_around_zero(
+        low, high = bounded_mean(
             total - 5 * count, count, total_distribution, count_distribution, 5.0, 0.025
         )
         assert (5 + low, 5 + high) == pytest.approx(expected, rel=1e-9)
@@ -257,7 +271,7 @@ class TestMeanInterval:
         self, family: str, count: float
     ) -> None:
         distributions = NoiseDistribution(family, 2.0), NoiseDistribution(family, 3.1)  # type: ignore[arg-type]
-        assert mean_around_zero(3.0, count, *distributions, 7.0, 0.05) == (-7.0, 7.0)
+        assert bounded_mean(3.0, count, *distributions, 7.0, 0.05) == (-7.0, 7.0)
 
     @given(
         st.floats(-1e4, 1e4),
@@ -271,7 +285,7 @@ class TestMeanInterval:
         self, total: float, count: float, a: float, b: float, alpha: float, family: str
     ) -> None:
         distributions = NoiseDistribution(family, a), NoiseDistribution(family, b)  # type: ignore[arg-type]
-        low, high = mean_around_zero(total, count, *distributions, 5.0, alpha)
+        low, high = bounded_mean(total, count, *distributions, 5.0, alpha)
         assert -5.0 <= low < high <= 5.0
 
     @given(
@@ -285,8 +299,8 @@ class TestMeanInterval:
         self, total: float, count: float, a: float, b: float, family: str
     ) -> None:
         distributions = NoiseDistribution(family, a), NoiseDistribution(family, b)  # type: ignore[arg-type]
-        low, high = mean_around_zero(total, count, *distributions, 5.0, 0.05)
-        mirrored = mean_around_zero(-total, count, *distributions, 5.0, 0.05)
+        low, high = bounded_mean(total, count, *distributions, 5.0, 0.05)
+        mirrored = bounded_mean(-total, count, *distributions, 5.0, 0.05)
         assert mirrored == pytest.approx((-high, -low), rel=1e-6, abs=1e-9)
         assert low - 1e-9 <= total / count <= high + 1e-9
 
@@ -299,9 +313,7 @@ class TestMeanInterval:
             NoiseDistribution(family, 2.0),
         )  # type: ignore[arg-type]
         for total, count in ((0.0, 40.0), (55.0, 60.0), (-20.0, 30.0)):
-            for end in mean_around_zero(
-                total, count, total_distribution, count_distribution, 5.0, 0.1
-            ):
+            for end in bounded_mean(total, count, total_distribution, count_distribution, 5.0, 0.1):
                 spread = NoiseDistribution(
                     count_distribution.family, count_distribution.scale * abs(end)
                 )
@@ -631,7 +643,7 @@ class TestMeanCoverage:
         for noise in (-1.5, -0.4, 0.0, 0.6, 2.0):
             count = rows + noise * count_distribution.scale
             for total in (centred * count - far, centred * count + far):
-                low, high = mean_around_zero(
+                low, high = bounded_mean(
                     total, count, total_distribution, count_distribution, 0.5, alpha
                 )
                 found.append((0.5 + low, 0.5 + high))
@@ -663,7 +675,7 @@ class TestMeanCoverage:
             totals = 100 * (0.3 - 0.5) + draw(rng, distributions[0], count, wrong)
             counts = 100 + draw(rng, distributions[1], count, wrong)
             ends = [
-                mean_around_zero(s, c, *distributions, 0.5, 0.2)
+                bounded_mean(s, c, *distributions, 0.5, 0.2)
                 for s, c in zip(totals, counts, strict=True)
             ]
             return np.array([low <= 0.3 - 0.5 <= high for low, high in ends])
@@ -701,7 +713,7 @@ class TestMeanCoverage:
             covered.append(np.array([low <= mean <= high for low, high in boxes]))
             box_width.append(np.median([high - low for low, high in boxes]))
             tight = [
-                mean_around_zero(
+                bounded_mean(
                     s - c / 2, c, self.distributions("gaussian")[0], distributions[1], 0.5, 0.05
                 )
                 for s, c in zip(totals, counts, strict=True)

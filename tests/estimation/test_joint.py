@@ -13,7 +13,7 @@ from scipy import stats
 
 from dpnb.errors import RequestError
 from dpnb.estimation.history import History, Row
-from dpnb.estimation.joint import Joint, noise_variance, nonnegative, simulated, snapped
+from dpnb.estimation.joint import Joint, noise_variance, simulated, snapped
 from dpnb.estimation.mixed import ratio
 from dpnb.estimation.scheffe import factor
 from dpnb.privacy.calibrate import NoiseDistribution
@@ -198,10 +198,6 @@ class TestSnapping:
     def test_infinite_ends_stay(self):
         assert snapped(-math.inf, 2.5) == (-math.inf, 2)
         assert snapped(-math.inf, math.inf) == (-math.inf, math.inf)
-
-    def test_counts_are_not_negative(self):
-        assert nonnegative(-3, 5) == (0, 5)
-        assert nonnegative(-5, -3) == (0, 0)
 
     def test_coverage_stays(self):
         rng = np.random.default_rng(2)

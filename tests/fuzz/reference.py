@@ -555,7 +555,8 @@ def disagreements(released: Released, told: Any, *, formula: bool) -> list[tuple
     """
     found = []
     for group in range(len(released.low)):
-        estimate, least, most = told.estimate[group], told.low[group], told.high[group]
+        # where the printed interval is everything that is possible, only the uncut estimate is told
+        estimate, least, most = told.uncut.estimate[group], told.low[group], told.high[group]
         low, high = float(released.low[group]), float(released.high[group])
         unsure = not math.isfinite(released.least[group]) or not math.isfinite(released.most[group])
         if estimate is None:
@@ -583,7 +584,7 @@ def disagreements(released: Released, told: Any, *, formula: bool) -> list[tuple
 
 
 def shown(statement: Statement, evaluation: Evaluation, answer: Any) -> bool:
-    """Whether the right groups are shown: in order of the released values, unknown ones last.
+    """Whether the right groups are shown: in order of the shown values, unknown ones last.
 
     Groups may be left out that WHERE can leave no row, so none with rows, and none without a condition
     on a key.
@@ -591,12 +592,18 @@ def shown(statement: Statement, evaluation: Evaluation, answer: Any) -> bool:
     sizes = evaluation.sizes
     rows = list(range(math.prod(sizes)))
     columns: dict[str, list[Any]] = {one.alias: list(one.estimate) for one in answer.estimates}
+    uncut = {one.alias: one.uncut.estimate for one in answer.estimates}
     for place, (_, alias) in enumerate(statement.keys):
         inner = math.prod(sizes[place + 1 :])
         columns[alias] = [row // inner % sizes[place] for row in rows]
 
     def rank(row: int) -> list[tuple[bool, float]]:
-        values = [(columns[alias][row], descending) for alias, descending in statement.order]
+        # what is shown alike comes in the order of uncut values
+        values = [
+            (numbers[alias][row], descending)
+            for numbers in (columns, {**columns, **uncut})
+            for alias, descending in statement.order
+        ]
         return [(v is None, 0.0 if v is None else -v if down else v) for v, down in values]
 
     rows.sort(key=rank)
@@ -732,7 +739,7 @@ def _is_quantile(output: str) -> bool:
 
 def _apart(told: Any, group: int, exact: Any, *, quantile: bool) -> str:
     """Return in words how an estimate is too far from an exact value; '' where it is not."""
-    estimate, low, high = told.estimate[group], told.low[group], told.high[group]
+    estimate, low, high = told.uncut.estimate[group], told.low[group], told.high[group]
     if not math.isfinite(low) or not math.isfinite(high) or (exact is None and estimate is None):
         return ""
     if exact is None or not math.isfinite(exact):

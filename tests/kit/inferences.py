@@ -25,6 +25,8 @@ HOSTILE = (
 )
 BY_SEX = "COUNT(*) GROUP BY sex"
 BY_STATUS = "COUNT(*) WHERE age >= 25 GROUP BY marital_status"
+COUNTS = ((0.0, math.inf),)
+"""What is possible of a count."""
 CONSISTENT = Consistency(1.2, 2, 13.8)
 
 
@@ -47,7 +49,16 @@ def inference(**changes):
         keys=(),
         groups=((),),
         aggregates=(
-            Inferred("n", Function.COUNT, None, (48841.6,), (48814.0,), (48841.6 + half,), ((0,),)),
+            Inferred(
+                "n",
+                Function.COUNT,
+                None,
+                (48841.6,),
+                (48814.0,),
+                (48841.6 + half,),
+                ((0,),),
+                possible=COUNTS,
+            ),
         ),
         rows=(0,),
         asked=1,
@@ -80,12 +91,12 @@ def groups(names=("Divorced", "Married", "Never-married", "Widowed"), **changes)
     counts = Inferred(
         "n", Function.COUNT, None, (6633.2, 22379.9, None, 14.0),
         (6605.0, 22352.0, -math.inf, 0.0), (6661.0, 22408.0, math.inf, 42.0),
-        ((0,), (1,), (), (2,)),
+        ((0,), (1,), (), (2,)), possible=COUNTS,
     )  # fmt: skip
     means = Inferred(
         "rich", Function.AVG, "high_income", (0.1012, 0.4461, None, None),
         (0.0991, 0.4452, 0.0, 0.0), (0.1033, 0.4470, 1.0, 1.0),
-        ((3, 0), (4, 1), (), (5, 2)), 0.5, 0.5,
+        ((3, 0), (4, 1), (), (5, 2)), 0.5, 0.5, possible=((0.0, 1.0),),
     )  # fmt: skip
     parts = [
         (Source(BY_STATUS, name, value, 10.0, 1.0, 0.8), Source(BY_SEX, "Male", 9.0, 25.0, -0.25, 0.2))
@@ -110,7 +121,7 @@ def guaranteed():
     """Return bounds where past answers do not determine the values; one has none above."""
     bounds = Inferred(
         "n", Function.COUNT, None, (None, None, 12.5), (120.0, 0.0, 0.0), (480.0, math.inf, 40.0),
-        ((), (), (0,)),
+        ((), (), (0,)), possible=COUNTS,
     )  # fmt: skip
     return inference(
         keys=("sex",), groups=(("Female",), ("Male",), ("Other",)), aggregates=(bounds,),

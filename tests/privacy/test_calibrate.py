@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
+from dpnb.estimation.estimates import cut
 from dpnb.estimation.intervals import mean_around_zero
 from dpnb.privacy.calibrate import (
     SUM_SHARE,
@@ -218,7 +219,10 @@ class TestLevelForMeanError:
         totals = rows * mean + draw(0, total_distribution.scale, count)
         counts = rows + draw(0, count_distribution.scale, count)
         pairs = [
-            mean_around_zero(s, c, total_distribution, count_distribution, self.HALF_RANGE, alpha)
+            cut(
+                mean_around_zero(s, c, total_distribution, count_distribution, alpha),
+                (-self.HALF_RANGE, self.HALF_RANGE),
+            )
             for s, c in zip(totals, counts, strict=True)
         ]
         return np.array([(high - low) / 2 for low, high in pairs])

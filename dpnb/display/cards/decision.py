@@ -37,7 +37,6 @@ from dpnb.estimation.estimates import Intervals
 from dpnb.formats import loss_text, part_text, percent
 from dpnb.privacy.loss import amount_text
 from dpnb.results import InfoTable
-from dpnb.sql.functions import Function
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,7 +108,7 @@ def stamps_of(made: Decision) -> list[str]:
 def readings_of(made: Decision) -> list[Intervals]:
     """Return the noisy values and their confidence intervals, for result tables."""
     return [
-        Intervals(name, Function.SUM, None, reading.values, reading.low, reading.high)
+        reading.shown(name)
         for name, reading in zip(made.reading_names(shown=True), made.readings, strict=True)
     ]
 

@@ -82,7 +82,7 @@ def number_line(made: Decision, test: Test, most: int = LANES) -> NumberLine:
 
     def place(group: int) -> tuple[float, float, float]:
         off = test.limits[group] if own else 0.0
-        ends = reading.low[group], reading.values[group], reading.high[group]
+        ends = reading.ends(group)
         return ends[0] - off, ends[1] - off, ends[2] - off
 
     gaps = [value - at for value, at in zip(reading.values, test.limits, strict=True)]
@@ -112,9 +112,10 @@ def verdict_of(made: Decision, test: Test, group: int) -> int:
     reading, limit = made.readings[test.reading], test.limits[group]
     # a decision that protects against false positives tests the complement
     sign = test.sign if made.protect == "fnr" else -test.sign
-    if reading.low[group] > limit:
+    low, _, high = reading.ends(group)
+    if low > limit:
         return sign
-    return -sign if reading.high[group] < limit else 0
+    return -sign if high < limit else 0
 
 
 def exact(number: float) -> str:
@@ -209,15 +210,15 @@ def _limit(test: Test) -> float:
 def lane_sentence(made: Decision, test: Test, group: int) -> str:
     """Return one group's value, confidence interval and verdict for one condition, in words."""
     reading = made.readings[test.reading]
-    low, high = reading.low[group], reading.high[group]
+    low, value, high = reading.ends(group)
     half = (high - low) / 2
-    value, interval = figure(reading.values[group], half), ends_text(low, high, half)
+    number, interval = figure(value, half), ends_text(low, high, half)
     selection = "selected" if made.chosen[group] else "not selected"
     alone = (
         "" if len(made.tests) == 1 else f"{test.text}: {VERDICTS[verdict_of(made, test, group)]}. "
     )
     return printable(
-        f"{made.group_label(group)}: noisy value {value}, confidence interval {interval}. {alone}"
+        f"{made.group_label(group)}: noisy value {number}, confidence interval {interval}. {alone}"
         f"Overall: {made.verdict_text(group)}, {selection}."
     )
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from dpnb.display import elements
 from dpnb.display.cards import Card, words
 from dpnb.display.cards.inference_curve import (
+    axis,
     curve,
     density_at,
     has_curve,
     has_levels,
     levels,
-    reach,
 )
 from dpnb.display.html import aggregate_cells, aggregate_head
 from dpnb.display.marks import GREY, Scale, bar_mark, interval_marks, scale
@@ -243,8 +243,8 @@ def inference_css() -> str:
 def _points(inference: Inference, aggregate: Inferred, row: int) -> list[list[str | int]]:
     if not has_levels(inference, aggregate, row):
         return []
-    side = reach(inference, aggregate, row)
-    start, times = (aggregate.estimate[row] or 0.0) - side, 500 / side if side else 0.0
+    start, end = axis(inference, aggregate, row)
+    times = 1000 / (end - start) if end > start else 0.0
     points: list[list[str | int]] = []
     for level, low, high in levels(inference, aggregate, row):
         half = (high - low) / 2
@@ -287,7 +287,8 @@ def _density(inference: Inference) -> str:
     shaded = [(low, density_at(points, low)), *inside, (high, density_at(points, high))]
     area = " ".join(f"{x(at)},{y(density)}" for at, density in shaded)
     half = (end - start) / 2
-    ends = "".join(f"<span>{figure(at, half)}</span> " for at in (start, value, end))
+    marks = start, (start + end) / 2, end
+    ends = "".join(f"<span>{figure(at, half)}</span> " for at in marks)
     # an untrusted notebook drops styles and drawing; display:none then hides the caption, too
     return (
         '<div class="dpnb-density" style="max-width:520px;display:none">'

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dpnb.answers.inference import Inference
     from dpnb.answers.inferred import Inferred
+    from dpnb.estimation.intervals import Pair
 
 POINTS = 61
 """Number of points of a curve."""
@@ -51,11 +52,11 @@ def curve(inference: Inference, found: Inferred, group: int) -> list[tuple[float
     list of pairs, length 61
         Empty if there is no noise.
     """
-    middle, half = found.estimate[group], reach(inference, found, group)
-    if middle is None or not half > 0:
+    first, last = axis(inference, found, group)
+    if not first < last:
         return []
-    step, labels = 2 * half / (POINTS - 1), inference.groups[group]
-    ends = [middle + (place - POINTS / 2) * step for place in range(POINTS + 1)]
+    step, labels = (last - first) / (POINTS - 1), inference.groups[group]
+    ends = [first + (place - 0.5) * step for place in range(POINTS + 1)]
     tails = [inference.probability(">", end, labels, found.alias) for end in ends]
     return [(ends[i] + step / 2, max(tails[i] - tails[i + 1], 0.0) / step) for i in range(POINTS)]
 
@@ -74,33 +75,35 @@ def levels(inference: Inference, found: Inferred, group: int) -> list[tuple[floa
     Each interval is for this value alone. If the question was picked from several, the intervals
     are wide enough to hold nevertheless.
     """
-    from dpnb.estimation.mixed import count_interval, mean_interval
+    from dpnb.estimation.estimates import cut
+    from dpnb.estimation.mixed import mean_interval
 
     confidences = {inference.confidence} if 0 < inference.confidence < 1 else set()
-    joint, place, value = inference.joint, found.places[group], found.estimate[group]
-    distribution = joint.distribution(place[0])
+    joint, place, value = inference.joint, found.places[group], found.uncut.estimate[group]
+    distribution, discrete = joint.distribution(place[0]), found.function.is_count
     intervals = []
     for level in sorted({*LEVELS, *confidences}):
         width = methodcaller("margin_of_error", (1 - level) / int(inference.chosen))
         if len(place) == 2:
-            ends = mean_interval(joint, *place, width, found.reach)
-            low, high = (found.middle + end for end in ends)
+            low, high = (found.middle + end for end in mean_interval(joint, *place, width))
         else:
             half, middle = width(distribution), value or 0.0
-            discrete = found.function.is_count
-            low, high = count_interval(middle, half) if discrete else (middle - half, middle + half)
-        intervals.append((level, low, high))
+            low, high = middle - half, middle + half
+        intervals.append((level, *cut((low, high), found.possible_of(group), whole=discrete)))
     return intervals
 
 
-def reach(inference: Inference, found: Inferred, group: int) -> float:
-    """Return how far the axis of a curve reaches to either side of the estimate."""
-    return REACH * _spread(inference, found, group)
+def axis(inference: Inference, found: Inferred, group: int) -> Pair:
+    """Return the ends of a curve: what is possible of the values near the estimate."""
+    from dpnb.estimation.estimates import cut
+
+    half, middle = REACH * _spread(inference, found, group), found.uncut.estimate[group] or 0.0
+    return cut((middle - half, middle + half), found.possible_of(group))
 
 
 def _spread(inference: Inference, found: Inferred, group: int) -> float:
     """Return the standard deviation of an estimate; for a mean, to first order."""
-    place, middle = found.places[group], found.estimate[group]
+    place, middle = found.places[group], found.uncut.estimate[group]
     if len(place) == 1 or middle is None:
         return float(inference.joint.distribution({place[0]: 1.0}).sd)
     total, count = place

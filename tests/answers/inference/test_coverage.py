@@ -6,13 +6,15 @@ sessions. A share is accepted when its p-value is above 1e-9; noise of 1.25 time
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
 from dpnb import Category, Integer, Policy, Schema, Table
-from dpnb.estimation.mixed import count_interval
+from dpnb.estimation.estimates import cut
 from dpnb.privacy.definition import PURE, ZCDP
 
 GROUPS = [f"g{i}" for i in range(20)]
@@ -96,7 +98,12 @@ class TestDraws:
             if not count:
                 return np.abs(drawn) <= half
             true = round(found.estimate)
-            ends = np.array([count_interval(true + error, half) for error in drawn])
+            ends = np.array(
+                [
+                    cut((true + error - half, true + error + half), (0, math.inf), whole=True)
+                    for error in drawn
+                ]
+            )
             return (ends[:, 0] <= true) & (true <= ends[:, 1])
 
         assert found.joint.margin_of_error(0, 1 - CONFIDENCE) == pytest.approx(half)

@@ -169,7 +169,8 @@ class TestEstimates:
         empty.query(BY_BOTH, rho=0.02)
         found = empty.infer(BY_REGION)
         assert all(0 <= low <= high for low, high in zip(found.low, found.high, strict=True))
-        assert min(found.estimate) < 0
+        assert min(found.estimate) == 0
+        assert min(found.aggregates[0].uncut.estimate) < 0
 
     @pytest.mark.parametrize(
         ("kind", "first"),

@@ -24,9 +24,10 @@ from scipy import stats
 
 from dpnb.errors import RequestError
 from dpnb.estimation.bounds import allowances, guaranteed
+from dpnb.estimation.estimates import cut
 from dpnb.estimation.history import History, Row
 from dpnb.estimation.joint import Joint, noise_variance, snapped
-from dpnb.estimation.mixed import count_interval, mean_interval, ratio
+from dpnb.estimation.mixed import mean_interval, ratio
 from dpnb.estimation.prior import AtMost, NonNegative, update
 from dpnb.estimation.scheffe import factor
 from dpnb.privacy.calibrate import NoiseDistribution
@@ -177,7 +178,7 @@ def whole_numbers(rng: np.random.Generator, wrong: float, size: Callable[[int], 
         for error in (noises(rng, LAWS, count, wrong) @ joint.weights[0]).tolist():
             centre = exact + error
             if ends is None:
-                low, high = count_interval(centre, half)
+                low, high = cut((centre - half, centre + half), (0.0, math.inf), whole=True)
             else:
                 low, high = ends(centre - half, centre + half)
             # the exact value is a whole number, but for rounding
@@ -316,7 +317,7 @@ def means(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) ->
         for error in noises(rng, distributions, repeats, wrong) @ joint.weights.T:
             one = replace(joint, estimates=exact + error)
             low, high = mean_interval(
-                one, 0, 1, lambda distribution: distribution.margin_of_error(0.2), 20.0
+                one, 0, 1, lambda distribution: distribution.margin_of_error(0.2)
             )
             missed += not low <= exact[0] / exact[1] <= high
         found.append(Misses(missed, repeats, 0.2))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.estimation.estimates import cut
 from dpnb.estimation.intervals import combine, mean_around_zero, mean_in_box
 from dpnb.explain import mechanism
 from dpnb.explain.influence import Mode
@@ -194,7 +195,6 @@ def mean_question(
         if mode == "paper":
             ends.append(mean_in_box(total, count, total_distribution, count_distribution, alpha))
         else:
-            ends.append(
-                mean_around_zero(total, count, total_distribution, count_distribution, reach, alpha)
-            )
+            mean = mean_around_zero(total, count, total_distribution, count_distribution, alpha)
+            ends.append(cut(mean, (-reach, reach)))
     return combine(ends, [Fraction(1), Fraction(-1)], Fraction(0))
