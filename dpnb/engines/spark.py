@@ -84,9 +84,9 @@ class SparkEngine(StatementEngine):
     Spark itself shows exact row counts on its web page, in its event log and in its progress bar
     (``spark.ui.enabled``, ``spark.eventLog.enabled``, ``spark.ui.showConsoleProgress``). The logs
     of driver and executors show errors of the frame's own computation, including values. All of
-    these are as secret as the data. If a value makes that computation fail, all requests that read
-    its column fail; Spark's Parquet reader does so for some times in milliseconds that do not fit
-    in microseconds.
+    these are as secret as the data. If a value makes that computation fail, the table does not
+    open, or, in place, all requests that read its column fail; Spark's Parquet reader does so for
+    some times in milliseconds that do not fit in microseconds.
     """
 
     def __init__(self, table: Table) -> None:
@@ -101,8 +101,12 @@ class SparkEngine(StatementEngine):
         self._seal: tuple[bytes, str] | None = None
         self._changed = False
         self._comparisons: dict[Callable[[], None], None] = {}
-        self._each([f"{self._name}_source"], lambda source, _: self._load(table, source))
-        self._check_key(table)
+        try:
+            self._each([f"{self._name}_source"], lambda source, _: self._load(table, source))
+            self._check_key(table)
+        except BaseException:
+            self.close()
+            raise
 
     def _load(self, table: Table, source: str) -> None:
         if table.source.isStreaming:

@@ -423,6 +423,8 @@ def days(value: Constant) -> int:
 class Date:
     """A column of calendar days, clamped to ``low..high``.
 
+    An instant (PostgreSQL's timestamptz, Spark's TIMESTAMP) has its day in UTC.
+
     Parameters
     ----------
     low, high : datetime.date or str

@@ -141,14 +141,24 @@ class TestFixed:
             assert session.query(asked("a"), rho=0.1).stored
 
     def test_a_closed_table_takes_no_room(self, classic):
-        held = classic.sparkContext._jsc.getPersistentRDDs
-        before = held().size()
+        def held():
+            return set(classic.sparkContext._jsc.getPersistentRDDs())
+
+        # frames of other tests may be cleaned up meanwhile
+        before = held()
         frame = classic.range(9).selectExpr("id", "'a' AS part", "id AS n")
         for unit in (None, PERSON):
             session = dpnb.Session(Table("t", frame, SCHEMA, unit), budget=Budget(rho=1))
-            assert held().size() == before + 1
+            assert len(held() - before) == 1
             session.close()
-            assert held().size() == before
+            assert not held() - before
+        twice = Table(
+            "d", classic.sql("SELECT 1 AS n FROM range(2)"), Schema({"n": Integer(0, 9)}),
+            public=True, key="n",
+        )  # fmt: skip
+        with pytest.raises(SchemaError, match="not unique"):
+            SparkEngine(twice)
+        assert not held() - before
 
 
 class TestInPlace:
