@@ -214,7 +214,7 @@ def frame_source(frame: Any, columns: Sequence[str], ids: str | None = None) -> 
     if module in ("duckdb", "_duckdb"):
         if "UHUGEINT" in map(str, frame.types):
             raise SchemaError("UHUGEINT values are not supported", "Cast them to DOUBLE.")
-        return _declared(frame.to_arrow_table(), columns, ids)
+        return _declared(_in_utc(frame.to_arrow_table()), columns, ids)
     if module == "pandas" and hasattr(frame, "columns"):
         return _pandas_source(frame, columns, ids)
     if module == "pyarrow" and hasattr(frame, "column_names"):
@@ -252,6 +252,20 @@ def frame_of(columns: Mapping[str, Any]) -> Any:
         return (pd.arrays.IntegerArray if integral else pd.arrays.FloatingArray)(values, missing)
 
     return pd.DataFrame({name: column(array) for name, array in columns.items()})
+
+
+def _in_utc(table: Any) -> Any:
+    """Return an arrow table whose instants are in UTC: DuckDB gives them its session's time zone."""
+    import pyarrow as pa
+
+    kinds = [
+        pa.timestamp(field.type.unit, "UTC")
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None
+        else field.type
+        for field in table.schema
+    ]
+    fields = [field.with_type(kind) for field, kind in zip(table.schema, kinds, strict=True)]
+    return table.cast(pa.schema(fields))
 
 
 def _declared(table: Any, columns: Sequence[str], ids: str | None) -> Any:

@@ -423,7 +423,8 @@ def days(value: Constant) -> int:
 class Date:
     """A column of calendar days, clamped to ``low..high``.
 
-    An instant (PostgreSQL's timestamptz, Spark's TIMESTAMP) has its day in UTC.
+    An instant without a time zone of its own (PostgreSQL's timestamptz, Spark's TIMESTAMP) has its
+    day in UTC.
 
     Parameters
     ----------

@@ -339,6 +339,21 @@ def test_types_that_do_not_fit_are_refused_at_opening(_name, source, kind, word,
     assert "Change the declaration, or convert the column" in str(caught.value)
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
+def test_an_instant_of_duckdb_has_its_day_in_utc(zone, vectors):
+    connection = duckdb.connect()
+    connection.execute(f"SET TimeZone = '{zone}'")
+    values = ", ".join(
+        f"(TIMESTAMPTZ '{moment}')"
+        for moment in ("2024-01-01 23:59:59.9+00", "2024-01-02 00:00+00", "1969-12-31 23:00-02")
+    )
+    relation = connection.sql(f"SELECT *, 1 AS n FROM (VALUES {values}) AS t(d)")
+    table = Table("t", relation, Schema({"d": Date("2023-12-31", "2024-01-03")}))
+    engine = DuckDBEngine(table)
+    assert vectors(table, "SELECT d, COUNT(*) FROM t GROUP BY d", engine) == [[1, 1, 1, 0]]
+    engine.close()
+
+
 class TestUnusableSources:
     @pytest.mark.parametrize("source", [None, 5, [1], {"x": [1]}, np.array([1]), object()])
     def test_unknown_types(self, source, codes):
