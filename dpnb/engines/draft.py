@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
 import json
 import math
@@ -82,7 +83,7 @@ def draft_schema(source: Any, name: str | None = None) -> Draft:
     Raises
     ------
     SchemaError
-        If a table cannot have this source, or a CSV file is not in UTF-8.
+        If a table cannot have this source, or a CSV file is not in UTF-8, or has lines of different length.
 
     Examples
     --------
@@ -112,6 +113,7 @@ def _draft(source: Any, name: str | None) -> Draft:
     summaries = summarise(source)
     if is_csv(source):
         _check_encoding(Path(source))
+        _check_lines(Path(source))
     declared = {
         column_summary.name: kind
         for column_summary in summaries
@@ -169,6 +171,36 @@ def _check_encoding(path: Path) -> None:
     raise SchemaError(
         "the CSV file is not encoded in UTF-8, so a table would leave out rows",
         "Save it as UTF-8, or read it with pandas.read_csv(..., encoding='latin-1') and give the frame.",
+        str(path),
+    )
+
+
+def _check_lines(path: Path) -> None:
+    """Refuse a file with a line of more or fewer values than the first; only the owner may learn this.
+
+    Raises
+    ------
+    SchemaError
+    """
+    begun = 1
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(file, strict=True)
+        try:
+            names = len(next(lines, []))
+            begun = lines.line_num + 1
+            for values in lines:
+                # an empty line is skipped, as a table does
+                if values and len(values) != names:
+                    break
+                begun = lines.line_num + 1
+            else:
+                return
+        except csv.Error:
+            # a quote does not end
+            pass
+    raise SchemaError(
+        f"line {begun:,} of the CSV file has more or fewer values than the first line",
+        "Correct it: a quote may be missing, or the first line may lack the name of a column.",
         str(path),
     )
 

@@ -41,7 +41,7 @@ from dpnb.engines.normaliser import (
 )
 from dpnb.engines.reading import SCALARS, WHOLE
 from dpnb.engines.rules import rule_of
-from dpnb.engines.scans import Engine, Exact, engine_failure, guarded
+from dpnb.engines.scans import Engine, Exact, engine_failure, guarded, opening_failure
 from dpnb.engines.sources import (
     check_names,
     file_path,
@@ -204,7 +204,7 @@ def connected() -> Any:
         connection.execute(f"SET disabled_optimizers='{_BLIND}'")
         return connection
 
-    return guarded(connect)
+    return guarded(connect, opening_failure)
 
 
 def _fitting(table: Table, rows: int) -> list[str]:
@@ -263,17 +263,19 @@ class DuckDBEngine(StatementEngine):
     def _load(self, table: Table) -> None:
         if isinstance(table.source, (str, Path)):
             path = file_path(table.source).resolve()
-            relation = guarded(lambda: file_source(path))
+            relation = guarded(lambda: file_source(path), opening_failure)
             if not is_csv(path):
-                self._file = guarded(lambda: _File.found(path))
+                self._file = guarded(lambda: _File.found(path), opening_failure)
                 self._in_place = True
                 parts = f"SELECT name, num_children FROM parquet_schema({text(str(path))})"
                 check_names(footer(partial(self._run, parts), path), path)
         else:
             relation = "source_rows"
             ids = None if table.unit is None else table.unit.column
-            frame = guarded(lambda: frame_source(table.source, table.declared, ids))
-            guarded(lambda: self._connection.register(relation, frame))
+            frame = guarded(
+                lambda: frame_source(table.source, table.declared, ids), opening_failure
+            )
+            guarded(lambda: self._connection.register(relation, frame), opening_failure)
         if is_csv(table.source):
             # a cast inside the reading statement would make DuckDB drop lines that it cannot read
             self._run(f"CREATE TEMP TABLE texts AS SELECT * FROM {relation}")
@@ -406,7 +408,7 @@ class DuckDBEngine(StatementEngine):
             name: types[name] for name in (find_column(name, list(types)) for name in names)
         }
         in_sql = {quoted(name): source_type for name, source_type in source_types.items()}
-        failing = guarded(lambda: undecodable(self._connection, relation, in_sql))
+        failing = guarded(lambda: undecodable(self._connection, relation, in_sql), opening_failure)
         if not failing:
             return relation
         failing_types = {
@@ -414,7 +416,7 @@ class DuckDBEngine(StatementEngine):
             for name, source_type in source_types.items()
             if quoted(name) in failing
         }
-        mended = guarded(lambda: decoded(Path(file.path), failing_types))
+        mended = guarded(lambda: decoded(Path(file.path), failing_types), opening_failure)
         guarded(lambda: self._connection.register("source_rows", mended))
         self._in_place = False
         select_list = ", ".join(name for name in in_sql if name not in failing)
@@ -595,9 +597,13 @@ class DuckDBEngine(StatementEngine):
 
     def _run(self, statement: str) -> list[Any]:
         """Run a statement while the engine is being opened, and return its rows."""
-        return self._opening(lambda: list(self._connection.execute(statement).fetchall()))
+        return self._opening(
+            lambda: list(self._connection.execute(statement).fetchall()), opening_failure
+        )
 
-    def _opening(self, use: Callable[[], T]) -> T:
+    def _opening(
+        self, use: Callable[[], T], failed: Callable[[Exception], EngineError] = engine_failure
+    ) -> T:
         """Run ``use`` of the engine's own connection, which :meth:`interrupt` can stop."""
         checkpoint()
 
@@ -609,7 +615,7 @@ class DuckDBEngine(StatementEngine):
                 finally:
                     del self._cursors[work.name]
 
-        return guarded(run)
+        return guarded(run, failed)
 
     def _grouped(self, scan: Scan, aggregation: Measuring, rows: str) -> str:
         positions = self._positions.keys() & set(scan.keys)

@@ -70,7 +70,8 @@ def values_rule(kind: Kind | None, held: str) -> int:
     """Return the rule that reads a column's values; ``kind`` is None if it is not declared.
 
     The second rule reads each text by itself (``dpnb.schema.reading``). Before, texts were compared
-    as they stood, and DuckDB's casts decided which of them are numbers.
+    as they stood, DuckDB's casts decided which of them are numbers, and an empty text in quotes was
+    missing in a CSV file.
     """
     name = held.removeprefix("pandas ").lower()
     if isinstance(kind, Date):
@@ -82,6 +83,7 @@ def values_rule(kind: Kind | None, held: str) -> int:
     if _TEXTS.match(name):
         # one that begins with a digit may be a day of an object column
         touched = any(not is_word(value) or value[:1].isdigit() for value in kind.values)
+        touched |= held == "csv" and _takes_empty(kind)
     elif name.startswith("bool"):
         # a truth was the text 'true' or 'false'
         touched = any(truth(value) is not None and not value.islower() for value in kind.values)
@@ -96,6 +98,10 @@ def _is_other_text(value: str) -> bool:
     """Return whether a declared value finds other whole numbers than the one that it spells."""
     found = number(value)
     return found is not None and (canonical(value) != value or abs(found) >= MAX_INTEGER)
+
+
+def _takes_empty(kind: Category) -> bool:
+    return kind.other is not None or "" in kind.values
 
 
 def ids_rule(unit: Unit, held: str) -> int:

@@ -158,8 +158,8 @@ class Engine(Protocol):
         ...
 
 
-def engine_failure() -> EngineError:
-    """Return the single error that replaces every failure of an engine."""
+def engine_failure(error: Exception | None = None) -> EngineError:
+    """Return the single error that replaces every failure of an engine, whatever its cause."""
     return EngineError(
         "the engine could not carry out this request",
         "Nothing was charged. Try again. If it fails again, check that the table's file is complete, or "
@@ -175,14 +175,31 @@ def changed_rows() -> ChangedDataError:
     )
 
 
-def guarded(work: Callable[[], T]) -> T:
+NO_MEMORY = "there is not enough memory to open the table"
+OTHERWISE = "the rows could not be read"
+
+
+def opening_failure(error: Exception) -> EngineError:
+    """Return the error for a table that cannot be opened: only its owner learns the cause."""
+    # by its class: its text can hold values
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":
+        return EngineError(
+            NO_MEMORY,
+            "Free some memory, and open it again. Nothing was charged.",
+        )
+    return EngineError(OTHERWISE, "Check that the source can be read outside of dpnb, too.")
+
+
+def guarded(
+    work: Callable[[], T], failed: Callable[[Exception], EngineError] = engine_failure
+) -> T:
     """Run work on exact values; replace any failure by a fixed error without cause or context."""
     try:
         return work()
     except DpnbError as error:
         failure = error
-    except Exception:  # noqa: BLE001 - the text of an error can hold values
-        failure = engine_failure()
+    except Exception as error:  # noqa: BLE001 - the text of an error can hold values
+        failure = failed(error)
     # an exception that was being handled can hold values, too
     failure.__cause__ = failure.__context__ = None
     raise failure

@@ -12,14 +12,27 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dpnb.engines.decoding import exact, readable
+from dpnb.engines.frames import columns_of, library, names_of, plain_frame
 from dpnb.engines.ids import LARGEST_FLOAT, of_object
-from dpnb.engines.scans import engine_failure
+from dpnb.engines.scans import NO_MEMORY, OTHERWISE
 from dpnb.errors import EngineError, SchemaError
 from dpnb.interrupt import checkpoint
 from dpnb.schema.columns import Kind
 
 T = TypeVar("T")
-_DELIMITERS = {";": ("semicolons", "';'"), "\t": ("tabs", r"'\t'")}
+_DELIMITERS = {
+    ";": ("semicolons", "';'"),
+    "\t": ("tabs", r"'\t'"),
+    "|": ("vertical bars", "'|'"),
+}
+_OTHERS = {
+    b"\xff\xfe": ("encoded in UTF-16 or UTF-32, not in UTF-8", "Save it as UTF-8."),
+    b"\xfe\xff": ("encoded in UTF-16, not in UTF-8", "Save it as UTF-8."),
+    b"\x1f\x8b": ("compressed", "Unpack it."),
+    b"PK\x03\x04": ("a spreadsheet or an archive", "Save its table as CSV."),
+    b"PAR1\x15": ("a Parquet file", "Rename it, so that it ends with .parquet."),
+}
+"""What a file without values between commas is, by its first bytes."""
 
 
 def text(value: str) -> str:
@@ -29,14 +42,15 @@ def text(value: str) -> str:
 
 def _csv_source(path: Path) -> str:
     """Return the SQL that reads every CSV value as text; the normaliser interprets it."""
-    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        header = next(csv.reader(file), [])
+    with path.open("rb") as raw:
+        first = raw.read(8)
+    other = next((words for mark, words in _OTHERS.items() if first.startswith(mark)), None)
+    header = [] if other else _header(path)
     if any("\0" in name for name in header):
-        raise SchemaError(
-            "the CSV file is encoded in UTF-16 or UTF-32, not in UTF-8",
-            "Save it as UTF-8.",
-            str(path),
-        )
+        other = _OTHERS[b"\xff\xfe"]
+    if other is not None:
+        what, hint = other
+        raise SchemaError(f"the CSV file is {what}", hint, str(path))
     if len(header) == 1 and (delimiter := _delimiter(header[0])):
         # do not show the line: in a file without a header it holds a person's values
         words, argument = delimiter
@@ -52,12 +66,20 @@ def _csv_source(path: Path) -> str:
             "Write the names of the columns into the first line.",
             str(path),
         )
+    # a quoted empty text is a value, as pandas and R write it; without quotes it is missing
     columns = ", ".join(f"{text(name)}: 'VARCHAR'" for name in header)
     return (
         f"read_csv({text(str(path))}, header=true, auto_detect=false, delim=',', quote='\"', "
         f"escape='\"', columns={{{columns}}}, ignore_errors=true, null_padding=true, "
-        "strict_mode=false, parallel=false)"
+        "strict_mode=false, parallel=false, allow_quoted_nulls=false)"
     )
+
+
+def _header(path: Path) -> list[str]:
+    """Return the names of a CSV file's columns; one without a name is called as pandas calls it."""
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+        header = next(csv.reader(file), [])
+    return [name or f"Unnamed: {place}" for place, name in enumerate(header)]
 
 
 def _delimiter(line: str) -> tuple[str, str] | None:
@@ -124,8 +146,9 @@ def footer(read: Callable[[], T], path: Path) -> T:
     """Return what a Parquet file's footer says about its columns; refuse a file without one."""
     try:
         return read()
-    except EngineError:
-        pass
+    except EngineError as error:
+        if error.what == NO_MEMORY:
+            raise
     raise SchemaError(
         "the file is not a complete Parquet file: it is empty, cut off or in another format",
         "Write or copy it again.",
@@ -134,14 +157,12 @@ def footer(read: Callable[[], T], path: Path) -> T:
 
 
 def unread(error: EngineError, source: Any) -> EngineError:
-    """Return the error for a table that could not be opened; it names a file, but not the cause."""
-    if not isinstance(source, (str, Path)) or error.what != engine_failure().what:
+    """Return the error for a table that could not be opened; it names the file."""
+    if not isinstance(source, (str, Path)):
         return error
-    return EngineError(
-        "the file could not be read",
-        "Write or copy it again. If it is complete, free some memory and open it again.",
-        str(source),
-    )
+    if error.what == OTHERWISE:
+        return EngineError("the file could not be read", "Write or copy it again.", str(source))
+    return EngineError(error.what, error.hint, str(source)) if error.what == NO_MEMORY else error
 
 
 # asked once for each of thousands of columns
@@ -207,22 +228,13 @@ def frame_source(frame: Any, columns: Sequence[str], ids: str | None = None) -> 
 
     ``ids`` is the column of the ids, which also gets a column of its own: see :func:`name_of_ids`.
     """
-    module = type(frame).__module__.partition(".")[0]
-    if module == "polars" and type(frame).__name__ in ("DataFrame", "LazyFrame"):
-        frame = frame.collect() if type(frame).__name__ == "LazyFrame" else frame
-        return _declared(frame.to_arrow(), columns, ids)
-    if module in ("duckdb", "_duckdb"):
-        if "UHUGEINT" in map(str, frame.types):
-            raise SchemaError("UHUGEINT values are not supported", "Cast them to DOUBLE.")
-        return _declared(_in_utc(frame.to_arrow_table()), columns, ids)
-    if module == "pandas" and hasattr(frame, "columns"):
+    frame = plain_frame(frame)
+    found, related = names_of(frame), library(frame) == "duckdb"
+    needed = columns if ids is None else [*columns, ids]
+    frame = columns_of(frame, dict.fromkeys(find_column(name, found) for name in needed))
+    if library(frame) == "pandas":
         return _pandas_source(frame, columns, ids)
-    if module == "pyarrow" and hasattr(frame, "column_names"):
-        return _declared(frame, columns, ids)
-    raise SchemaError(
-        f"a source of type {type(frame).__name__} is not supported",
-        "Use a pandas, polars or pyarrow table, a DuckDB relation, or a Parquet or CSV path.",
-    )
+    return _declared(_in_utc(frame) if related else frame, columns, ids)
 
 
 def held_types(source: Any, columns: Sequence[str], types: Mapping[str, str]) -> dict[str, str]:
@@ -232,7 +244,7 @@ def held_types(source: Any, columns: Sequence[str], types: Mapping[str, str]) ->
     """
     if is_csv(source):
         return dict.fromkeys(columns, "csv")
-    if type(source).__module__.partition(".")[0] == "pandas":
+    if library(source) == "pandas":
         dtypes = {str(name): f"pandas {dtype}" for name, dtype in source.dtypes.items()}
         return {name: dtypes[find_column(name, list(dtypes))] for name in columns}
     return {name: types[find_column(name, list(types))] for name in columns}

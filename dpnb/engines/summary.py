@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from dpnb.engines.duckdb import connected, quoted
+from dpnb.engines.frames import library, names_of, plain_frame, unreadable
 from dpnb.engines.ids import LARGEST_FLOAT
 from dpnb.engines.normaliser import id_steps
 from dpnb.engines.reading import (
@@ -19,7 +20,7 @@ from dpnb.engines.reading import (
     canonical,
     category_number,
 )
-from dpnb.engines.scans import guarded
+from dpnb.engines.scans import guarded, opening_failure
 from dpnb.engines.sources import file_path, file_source, frame_source, is_csv, unread
 from dpnb.engines.sources import text as literal
 from dpnb.engines.spelling import SPELLINGS, Spelling
@@ -98,7 +99,7 @@ def summarise(source: Any) -> list[Summary]:
     """
     connection = connected()
     try:
-        return guarded(lambda: _columns(connection, source))
+        return guarded(lambda: _columns(connection, source), opening_failure)
     except EngineError as error:
         failure = unread(error, source)
     finally:
@@ -107,10 +108,16 @@ def summarise(source: Any) -> list[Summary]:
 
 
 def _columns(connection: Any, source: Any) -> list[Summary]:
+    odd: Mapping[str, tuple[str, str]] = {}
     if isinstance(source, (str, Path)):
         relation = file_source(file_path(source))
     else:
-        frame = frame_source(source, _first(_names(source)))
+        source = plain_frame(source)
+        odd, every = unreadable(source), names_of(source)
+        names = _first([name for name in every if name not in odd])
+        if not names:
+            return [Summary(name, odd[name][0], "other", 0) for name in every]
+        frame = frame_source(source, names)
         relation = "source_rows"
         connection.register(relation, frame)
     if is_csv(source):
@@ -129,6 +136,8 @@ def _columns(connection: Any, source: Any) -> list[Summary]:
             largest = max(abs(summary.low), abs(summary.high))
             summary = replace(summary, rounded=largest >= LARGEST_FLOAT)
         summaries.append(summary)
+    rows = summaries[0].rows
+    summaries += [Summary(name, held, "other", rows) for name, (held, _) in odd.items()]
     return summaries
 
 
@@ -149,7 +158,7 @@ def _may_be_rounded(source: Any, name: str) -> bool:
     """Return whether pandas picked the type of a column by looking at all rows."""
     import numpy as np
 
-    return type(source).__module__.partition(".")[0] == "pandas" and any(
+    return library(source) == "pandas" and any(
         isinstance(dtype, np.dtype)
         for column, dtype in source.dtypes.items()
         if str(column) == name
@@ -158,7 +167,7 @@ def _may_be_rounded(source: Any, name: str) -> bool:
 
 def _is_untyped(source: Any, name: str) -> bool:
     """Return whether the texts of a column may be numbers or days: its source has no type for them."""
-    if type(source).__module__.partition(".")[0] != "pandas":
+    if library(source) != "pandas":
         return is_csv(source)
     dtypes = {str(column): str(dtype) for column, dtype in source.dtypes.items()}
     return dtypes[name] in ("object", "str")
@@ -183,14 +192,6 @@ def _spelled(connection: Any, relation: str, summary: Summary) -> Summary:
         if fits and count >= MOSTLY * summary.present:
             return replace(summary, spelling=spelling)
     return summary
-
-
-def _names(frame: Any) -> list[str]:
-    """Return the column names of a frame; none for other objects."""
-    if hasattr(frame, "collect_schema"):
-        return list(frame.collect_schema().names())
-    names = getattr(frame, "column_names", getattr(frame, "columns", ()))
-    return [str(name) for name in names]
 
 
 def _first(names: Sequence[str]) -> list[str]:

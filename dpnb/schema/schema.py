@@ -537,6 +537,29 @@ def _check_protection(content: Mapping[str, Any], path: str | Path) -> None:
         )
 
 
+def read_text(path: str | Path) -> str:
+    """Return the text of a file in UTF-8, with or without a byte-order mark.
+
+    Raises
+    ------
+    SchemaError
+        For a file that cannot be read, or is in another encoding.
+    """
+    try:
+        raw = Path(path).read_bytes()
+    except OSError:
+        raise SchemaError("the file cannot be read", "Check the path.", str(path)) from None
+    encoding = ""
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in raw:
+        encoding = "UTF-16"
+    else:
+        try:
+            return raw.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            encoding = "another encoding, such as Latin-1"
+    raise SchemaError(f"the file is in {encoding}, not in UTF-8", "Save it as UTF-8.", str(path))
+
+
 def read_toml(path: str | Path) -> dict[str, Any]:
     """Read a table's TOML file.
 
@@ -545,10 +568,8 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     analysts ``analysts``, ``policy`` and ``views``.
     """
     try:
-        content = tomllib.loads(Path(path).read_text("utf-8"))
-    except OSError:
-        raise SchemaError("the file cannot be read", "Check the path.", str(path)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        content = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
         raise SchemaError(
             f"the file is not valid TOML: {error}", "Correct the file there.", str(path)
         ) from None

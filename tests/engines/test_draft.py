@@ -65,6 +65,34 @@ class TestStamp:
         file.write_text(file.read_text("latin-1"), "utf-8")
         assert declared(dpnb.draft_schema(file))["city"] == Category(["Bern", "Zürich"])
 
+    @pytest.mark.parametrize(
+        ("text", "line"),
+        [
+            ("a,b\n1,2\n3,4,5\n6,7\n", 3),
+            ("a,b\n1,2\n3\n", 3),
+            ('"a","b"\n"1",2,3\n', 2),
+            ('a,b\n1,"two\nlines"\n\n3\n', 5),
+            ('a,b\n1,2\n3,"4\n5,6\n7,8\n', 3),
+            ("a,b\n1,2\n" + '"' + "x" * 200_000, 3),
+        ],
+        ids=["long", "short", "row names of R", "after lines in quotes", "a quote", "a long text"],
+    )
+    def test_a_line_of_another_length_is_refused_by_its_number(self, tmp_path, text, line):
+        file = tmp_path / "t.csv"
+        file.write_text(text)
+        with pytest.raises(SchemaError) as caught:
+            dpnb.draft_schema(file)
+        assert str(caught.value) == (
+            f"line {line} of the CSV file has more or fewer values than the first line ({file}). "
+            "Correct it: a quote may be missing, or the first line may lack the name of a column."
+        )
+        assert caught.value.__cause__ is caught.value.__context__ is None
+
+    def test_lines_in_quotes_and_empty_lines_are_no_lines_of_another_length(self, tmp_path):
+        file = tmp_path / "t.csv"
+        file.write_text('a,b\r\n1,"two\r\nlines, or\nthree"\r\n\r\n3,"say ""x"""\r\n')
+        dpnb.draft_schema(file)
+
     def test_the_unit_comes_before_the_columns(self):
         lines = dpnb.draft_schema(pd.DataFrame({"age": [1, 2], "person_id": [1, 1]})).splitlines()
         assert lines.index("# [unit]") < lines.index("[columns.age]")

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpnb import Budget, Category, Curator, Date, Integer, Real, Schema, Session, Table
+from dpnb import Budget, Category, Curator, Date, Integer, Real, Schema, Session, Table, Unit
 from dpnb.engines.choice import engine_of
 from dpnb.engines.draft import draft_schema
 from dpnb.engines.duckdb import DuckDBEngine
-from dpnb.engines.scans import engine_failure
+from dpnb.engines.rules import values_rule
 from dpnb.engines.summary import summarise
 from dpnb.errors import EngineError, SchemaError
 from dpnb.sql.query import EVERY
@@ -419,21 +419,35 @@ class TestUnusableSources:
             assert "Mallory" not in str(caught.value)
             assert caught.value.__cause__ is caught.value.__context__ is None
 
-    def test_what_cannot_be_read_when_it_is_opened_is_named(self, tmp_path, monkeypatch):
+    @pytest.mark.parametrize(
+        "error", [MemoryError, duckdb.OutOfMemoryException, duckdb.IOException]
+    )
+    @pytest.mark.parametrize("kind", ["file", "frame"])
+    def test_memory_is_named_where_it_is_lacking_and_nowhere_else(
+        self, tmp_path, monkeypatch, error, kind
+    ):
         path = tmp_path / "a.csv"
         path.write_text("x\n1\n")
 
-        def fail(*_):
-            raise engine_failure()
+        class Failing:
+            def __getattr__(self, name):
+                raise error("secret 42")
 
-        monkeypatch.setattr(DuckDBEngine, "_run", fail)
-        with pytest.raises(EngineError) as caught:
-            DuckDBEngine(Table("t", path, Schema({"x": Integer(0, 9)})))
-        assert str(caught.value) == (
-            f"the file could not be read ({path}). Write or copy it again. If it is complete, free "
-            "some memory and open it again."
-        )
-        assert caught.value.__cause__ is caught.value.__context__ is None
+            def close(self):
+                pass
+
+        monkeypatch.setattr("dpnb.engines.duckdb.connected", Failing)
+        monkeypatch.setattr("dpnb.engines.summary.connected", Failing)
+        source = path if kind == "file" else pd.DataFrame({"x": [1]})
+        table = Table("t", source, Schema({"x": Integer(0, 9)}))
+        for opening in (lambda: DuckDBEngine(table), lambda: draft_schema(source)):
+            with pytest.raises(EngineError) as caught:
+                opening()
+            said = str(caught.value)
+            assert ("Free some memory" in said) == (error is not duckdb.IOException)
+            assert (str(path) in said) == (kind == "file")
+            assert "secret" not in said
+            assert caught.value.__cause__ is caught.value.__context__ is None
 
     @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
     def test_a_csv_in_another_encoding_is_named(self, codes, tmp_path, encoding):
@@ -448,7 +462,8 @@ class TestUnusableSources:
         codes(path, Integer(0, 9))
 
     @pytest.mark.parametrize(
-        ("mark", "named", "written"), [(";", "semicolons", "';'"), ("\t", "tabs", r"'\t'")]
+        ("mark", "named", "written"),
+        [(";", "semicolons", "';'"), ("\t", "tabs", r"'\t'"), ("|", "vertical bars", "'|'")],
     )
     def test_a_csv_with_another_delimiter_is_named_without_its_text(
         self, codes, tmp_path, mark, named, written
@@ -470,7 +485,7 @@ class TestUnusableSources:
         path.write_text("x,y;z\n1,2\n")
         codes(path, Integer(0, 9))
 
-    @pytest.mark.parametrize("mark", [";", "\t"])
+    @pytest.mark.parametrize("mark", [";", "\t", "|"])
     def test_a_csv_with_another_delimiter_is_read_as_advised(self, codes, tmp_path, mark):
         path = tmp_path / "a.csv"
         path.write_text(f"x{mark}y\n1{mark}2\n")
@@ -632,3 +647,101 @@ def test_a_statement_over_a_file_of_2000_columns_plans_those_that_it_uses(tmp_pa
     assert answer.to_frame()[["s", "n"]].round().values.tolist() == [[7, 2]]
     assert all(len(statement) < 2_000 for statement in asked)
     assert any('"x1999"' in statement for statement in asked)
+
+
+class TestCsvAsOthersWriteIt:
+    SCHEMA = Schema({"g": Category(["", "a", "b"]), "x": Integer(0, 9)})
+    FRAME = pd.DataFrame({"g": ["a", "b", ""], "x": [1, 2, 3]})
+
+    def rows(self, source, schema=SCHEMA):
+        """The codes of all rows."""
+        columns = ", ".join(f"c{i}" for i in range(len(schema)))
+        with closing(DuckDBEngine(Table("t", source, schema))) as engine:
+            found = engine._connection.execute(f"SELECT {columns} FROM rows").fetchall()
+        return sorted(found, key=str)
+
+    def test_with_the_index_of_pandas(self, tmp_path):
+        path = tmp_path / "a.csv"
+        frame = self.FRAME.replace("", "a")
+        frame.to_csv(path)
+        assert self.rows(path) == self.rows(frame)
+        again = pd.read_csv(path)
+        names = list(again.columns)
+        assert [one.name for one in summarise(path)] == names == ["Unnamed: 0", "g", "x"]
+        schema = Schema({"Unnamed: 0": Integer(0, 9)})
+        assert self.rows(path, schema) == self.rows(again, schema)
+
+    def test_with_the_row_names_of_r(self, tmp_path):
+        path = tmp_path / "a.csv"
+        path.write_text('"","g","x"\n"1","a",1\n"2","b",2\n"3","",3\n')
+        assert self.rows(path) == self.rows(self.FRAME)
+
+    @pytest.mark.parametrize("last", ["", ",Unnamed: 3"])
+    def test_with_several_columns_without_a_name(self, tmp_path, last):
+        path = tmp_path / "a.csv"
+        path.write_text(f",g,x,{last}\n0,a,1,\n1,b,2,\n")
+        if last:
+            with pytest.raises(SchemaError, match="does not hold different column names"):
+                self.rows(path)
+        else:
+            assert self.rows(path) == [(1, 1), (2, 2)]
+
+    def test_a_text_that_is_empty_in_quotes_is_a_value(self, tmp_path):
+        path = tmp_path / "a.csv"
+        path.write_text('g,x\n"",1\na,""\n,3\n"b","2"\n')
+        assert self.rows(path) == [(0, 1), (1, None), (2, 2), (None, 3)]
+        other = Schema({"g": Category(["a", "other"], other="other"), "x": Integer(0, 9)})
+        assert self.rows(path, other) == [(0, None), (1, 1), (1, 2), (None, 3)]
+
+    @pytest.mark.parametrize(
+        ("kind", "number"),
+        [
+            (Category(["a"]), 1),
+            (Category(["", "a"]), 2),
+            (Category(["a", "b"], other="b"), 2),
+        ],
+    )
+    def test_an_empty_text_in_quotes_makes_a_new_version(self, kind, number):
+        assert values_rule(kind, "csv") == number
+        assert values_rule(Category(["a", "b"], other="b"), "VARCHAR") == 1
+
+    def test_an_empty_text_is_no_id_in_quotes_or_without(self, tmp_path):
+        path = tmp_path / "a.csv"
+        path.write_text('who,g,x\n"",a,1\n,a,1\n7,a,1\n')
+        unit = Unit("who", max_rows=9)
+        table = Table("t", path, self.SCHEMA, unit)
+        with Session(table, budget=Budget(rho=1e9)) as session:
+            answer = session.query("SELECT COUNT(*) AS n FROM t", rho=1e6)
+        assert round(answer.to_frame().n[0]) == 1
+
+    @pytest.mark.parametrize(
+        ("raw", "what", "hint"),
+        [
+            (b"\x1f\x8b\x08\x00", "compressed", "Unpack it."),
+            (b"PK\x03\x04\x14", "a spreadsheet or an archive", "Save its table as CSV."),
+            (b"PAR1\x15\x04", "a Parquet file", "Rename it, so that it ends with .parquet."),
+            (
+                "g,x\n".encode("utf-16"),
+                "encoded in UTF-16 or UTF-32, not in UTF-8",
+                "Save it as UTF-8.",
+            ),
+            (
+                "g,x\n".encode("utf-16-be"),
+                "encoded in UTF-16 or UTF-32, not in UTF-8",
+                "Save it as UTF-8.",
+            ),
+        ],
+    )
+    def test_what_is_no_text_is_named(self, tmp_path, raw, what, hint):
+        path = tmp_path / "a.csv"
+        path.write_bytes(raw)
+        for opening in (lambda: self.rows(path), lambda: draft_schema(path)):
+            with pytest.raises(SchemaError) as caught:
+                opening()
+            assert str(caught.value) == f"the CSV file is {what} ({path}). {hint}"
+
+    @pytest.mark.parametrize("name", ["PK", "PAR1"])
+    def test_names_that_begin_like_other_files_are_names(self, tmp_path, name):
+        path = tmp_path / "a.csv"
+        path.write_text(f"{name},x\n1,2\n")
+        assert self.rows(path, Schema({name: Integer(0, 9)})) == [(1,)]

@@ -410,9 +410,36 @@ class TestFiles:
         path.write_text("name = ", "utf-8")
         with pytest.raises(SchemaError, match="not valid TOML"):
             read_toml(path)
-        path.write_bytes(b"\xff\xfe")
-        with pytest.raises(SchemaError, match="not valid TOML"):
-            read_toml(path)
+
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+    def test_a_mark_of_its_encoding_does_not_matter(self, tmp_path, encoding):
+        path = tmp_path / "a.toml"
+        schema = Schema({"Größe": Integer(0, 9)})
+        path.write_text(schema.to_toml(), encoding)
+        assert Schema.load(path) == schema
+
+    @pytest.mark.parametrize(
+        ("encoding", "named"),
+        [
+            ("utf-16", "UTF-16"),
+            ("utf-16-be", "UTF-16"),
+            ("utf-16-le", "UTF-16"),
+            ("utf-32", "UTF-16"),
+            ("latin-1", "another encoding, such as Latin-1"),
+            ("cp1252", "another encoding, such as Latin-1"),
+        ],
+    )
+    def test_another_encoding_is_named(self, tmp_path, encoding, named):
+        path = tmp_path / "a.toml"
+        text = '[columns."Größe"]\ntype = "integer"\nlow = 0\nhigh = 9\n'
+        path.write_text(text, encoding)
+        with pytest.raises(SchemaError) as caught:
+            Schema.load(path)
+        assert (
+            str(caught.value) == f"the file is in {named}, not in UTF-8 ({path}). Save it as UTF-8."
+        )
+        path.write_text(path.read_text(encoding), "utf-8")
+        assert list(Schema.load(path)) == ["Größe"]
 
     def test_unknown_entries_are_refused(self, tmp_path):
         path = tmp_path / "odd.toml"
