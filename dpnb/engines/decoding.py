@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,29 +41,54 @@ def _runs(connection: Any, statement: str) -> bool:
     return True
 
 
-def decoded(path: Path, types: Mapping[str, str]) -> Any:
-    """Read columns of a Parquet file as an arrow table; what DuckDB cannot decode is missing.
+def decoded(paths: Sequence[str], types: Mapping[str, str]) -> Any:
+    """Read columns of Parquet files as an arrow table; what DuckDB cannot decode is missing.
 
     Every other value is the one that DuckDB reads, whatever type arrow gives the column.
 
     Parameters
     ----------
+    paths : sequence of str
+        The files, whose rows follow one another.
     types : mapping
         DuckDB type of each column, by name.
     """
     import pyarrow as pa
+
+    return pa.concat_tables([_decoded(Path(path), types) for path in paths])
+
+
+def _decoded(path: Path, types: Mapping[str, str]) -> Any:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        table = file.read(columns=list(types))
+        names = {name.casefold(): name for name in file.schema_arrow.names}
+        columns = {name: names[name.casefold()] for name in types}
+        table = file.read(columns=list(columns.values()))
     return pa.table(
         {
-            name: _in_range(table.column(name))
+            name: _in_range(table.column(columns[name]))
             if source_type == "TIMESTAMP"
-            else _texts(table.column(name))
+            else _as_texts(table.column(columns[name]))
             for name, source_type in types.items()
         }
     )
+
+
+def _as_texts(column: Any) -> Any:
+    """Return texts; values of other types, which only one of several files has, as DuckDB's texts."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_float32(column.type):
+        column = column.cast(pa.float64())
+    elif types.is_timestamp(column.type):
+        column = _in_range(column)
+    is_number = types.is_integer(column.type) or types.is_floating(column.type)
+    if is_number or types.is_temporal(column.type) or types.is_boolean(column.type):
+        return column.cast(pa.large_string())
+    return _texts(column)
 
 
 def _in_range(column: Any) -> Any:

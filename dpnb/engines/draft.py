@@ -29,6 +29,8 @@ _QUESTION = (
     "# If each person has exactly one row, write true:\n"
     f'{_ANSWER} = "?"\n'
 )
+_AGES = 200
+"""Whole numbers in so small a range are declared, and asked about: they may be ages."""
 _RHO = 0.02
 """Of the margins of error that a draft shows."""
 STAMP = (
@@ -124,7 +126,11 @@ def _draft(source: Any, name: str | None) -> Draft:
         for column_summary in summaries
         if column_summary.name in declared and column_summary.present == column_summary.rows > 0
     ]
-    path = str(source) if isinstance(source, (str, Path)) else None
+    path: str | list[str] | None = None
+    if isinstance(source, (str, Path)):
+        path = str(source)
+    elif isinstance(source, (list, tuple)):
+        path = list(map(str, source))
     head = {"name": name, **({} if path is None else {"source": path}), "complete": complete}
     # the privacy unit is the first thing to decide
     asked = sorted(filter(_may_be_id, summaries), key=_likelihood)
@@ -294,7 +300,9 @@ def _may_be_id(summary: Summary) -> bool:
 
 def _is_id(summary: Summary) -> bool:
     """Return whether a column is left out as an id, until the owner says that it is none."""
-    often = summary.different * OFTEN >= summary.present and summary.most > 1
+    often = summary.different * OFTEN >= summary.present > 0 and summary.most > 1
+    if often and summary.holds == "whole" and summary.high - summary.low <= _AGES:
+        often = False
     return _ID.search(summary.name) is not None or (
         often and _may_be_id(summary) and summary.different > PLAIN_VALUES
     )

@@ -20,7 +20,6 @@ import json
 import math
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,6 +28,7 @@ from dpnb.engines.arrays import Arrays, are_counted
 from dpnb.engines.contributions import Contributions, ContributionScan
 from dpnb.engines.decoding import decoded, undecodable
 from dpnb.engines.dialect import Dialect, Measuring, present
+from dpnb.engines.files import Files, is_several, one_file, several_files
 from dpnb.engines.marginals import Marginals, MarginalScan
 from dpnb.engines.normaliser import (
     found,
@@ -59,7 +59,7 @@ from dpnb.engines.sources import (
 )
 from dpnb.engines.statements import StatementEngine, Work
 from dpnb.engines.stored import stored
-from dpnb.errors import ChangedDataError, EngineError
+from dpnb.errors import EngineError
 from dpnb.interrupt import checkpoint
 from dpnb.schema.columns import Category, Integer, Real, code_bytes
 from dpnb.schema.joins import Join
@@ -157,42 +157,6 @@ class DuckDBDialect(Dialect):
         return not any(set(join.columns) & set(columns) for join, _ in self._joins)
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A Parquet file that is read in place, with the state that shows whether it has changed."""
-
-    path: str
-    state: tuple[int, int, int] = field(repr=False)
-
-    @classmethod
-    def found(cls, path: Path) -> _File:
-        return cls(str(path), _state(path))
-
-    def check(self) -> None:
-        """Raise an error if the file has changed since it was opened."""
-        try:
-            unchanged = _state(Path(self.path)) == self.state
-        except OSError:
-            unchanged = False
-        if not unchanged:
-            raise ChangedDataError(
-                "the table's file has changed since it was opened",
-                "Nothing was charged. Open it again, with new_version=True.",
-            )
-
-    def fingerprint(self, key: bytes) -> str:
-        """Return a keyed fingerprint of the bytes."""
-        with Path(self.path).open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").digest()
-        self.check()
-        return hmac.new(key, digest, hashlib.sha256).hexdigest()
-
-
-def _state(path: Path) -> tuple[int, int, int]:
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns, status.st_ino
-
-
 def connected() -> Any:
     """Open a separate DuckDB database in memory."""
     import duckdb
@@ -238,7 +202,7 @@ class DuckDBEngine(StatementEngine):
     def __init__(self, table: Table) -> None:
         super().__init__(table.schema, DuckDBDialect(table.schema), "rows")
         self._sql: DuckDBDialect
-        self._file: _File | None = None
+        self._files: Files | None = None
         self._in_place = False
         self._lookup_key = table.key
         self._looked_up: set[str] = set()
@@ -261,14 +225,15 @@ class DuckDBEngine(StatementEngine):
             raise failure
 
     def _load(self, table: Table) -> None:
-        if isinstance(table.source, (str, Path)):
+        if is_several(table.source):
+            relation = self._opened(
+                guarded(lambda: several_files(table.source), opening_failure), table
+            )
+        elif isinstance(table.source, (str, Path)):
             path = file_path(table.source).resolve()
             relation = guarded(lambda: file_source(path), opening_failure)
             if not is_csv(path):
-                self._file = guarded(lambda: _File.found(path), opening_failure)
-                self._in_place = True
-                parts = f"SELECT name, num_children FROM parquet_schema({text(str(path))})"
-                check_names(footer(partial(self._run, parts), path), path)
+                relation = self._opened(guarded(lambda: one_file(path), opening_failure), table)
         else:
             relation = "source_rows"
             ids = None if table.unit is None else table.unit.column
@@ -280,10 +245,9 @@ class DuckDBEngine(StatementEngine):
             # a cast inside the reading statement would make DuckDB drop lines that it cannot read
             self._run(f"CREATE TEMP TABLE texts AS SELECT * FROM {relation}")
             relation = "texts"
-        described = self._run(f"DESCRIBE SELECT * FROM {relation}")
-        types = {str(row[0]): str(row[1]).partition("(")[0].upper() for row in described}
-        if self._file is not None:
-            relation = self._decodable(relation, self._file, table.columns, types)
+        types = self._types(relation)
+        if self._files is not None:
+            relation = self._decodable(relation, self._files, table.columns, types)
         ((rows,),) = self._run(f"SELECT COUNT(*) FROM {relation}")
         self._sql.most_rows = max(_FEW, rows)
         self._count, self._in_memory = rows, _fitting(table, rows)
@@ -347,12 +311,12 @@ class DuckDBEngine(StatementEngine):
         whole = " AND ".join(tests) or "TRUE"
         names = [codes.get(name, self._sql.column(name)) for name in table.schema]
         names += self._sql.texts() + said
-        if self._file is None or not self._in_place:
+        if self._files is None or not self._in_place:
             every = f"SELECT {select_list} FROM {relation} WHERE {whole}"
             every = f"SELECT {', '.join(names)} FROM ({every})"
             self._run(f"CREATE TABLE rows AS SELECT * FROM ({every}) WHERE {complete}")
-            if self._file is not None:
-                self._file.check()
+            if self._files is not None:
+                self._files.check()
         else:
             kept = place = order = ""
             if needed.keys() & long_lists:
@@ -366,7 +330,7 @@ class DuckDBEngine(StatementEngine):
                 every = f"SELECT {', '.join(['*', *looked_at])} FROM ({every})"
                 every = f"SELECT whole AND {complete} AS ok FROM ({every}){order}"
                 self._run(f"CREATE TABLE valid AS {every}")
-                self._file.check()
+                self._files.check()
                 kept = "POSITIONAL JOIN valid WHERE ok"
             else:
                 self._sql.beside = "file_row"
@@ -379,7 +343,7 @@ class DuckDBEngine(StatementEngine):
             self._sql.in_place, self._sql.sources, self._sql.codes = in_place, own_columns, codes
             all_rows = f"({in_place(select_list)}) AS every"
             self._run(f"CREATE VIEW rows AS SELECT {', '.join(names)} FROM {all_rows}")
-            self._run(f"SET allowed_paths=[{text(self._file.path)}]")
+            self._run(f"SET allowed_paths=[{', '.join(map(text, self._files.paths))}]")
         if relation == "texts":
             self._run("DROP TABLE texts")
         elif not self._in_place:
@@ -387,6 +351,24 @@ class DuckDBEngine(StatementEngine):
         for setting in _LOCK:
             self._run(setting)
         self._check_key(table)
+
+    def _opened(self, files: Files, table: Table) -> str:
+        """Return the relation of the rows of some Parquet files, which are read in place if possible."""
+        self._files = files
+        for path in files.paths:
+            parts = f"SELECT name, num_children FROM parquet_schema({text(path)})"
+            check_names(footer(partial(self._run, parts), Path(path)), Path(path))
+        if not files.several:
+            self._in_place = True
+            return file_source(Path(files.paths[0]))
+        unit = None if table.unit is None else table.unit.column
+        relation, self._in_place = files.relation(self._types, table.columns, unit)
+        return relation
+
+    def _types(self, relation: str) -> dict[str, str]:
+        """Return the columns of a relation with the names of their types."""
+        described = self._run(f"DESCRIBE SELECT * FROM {relation}")
+        return {str(row[0]): str(row[1]).partition("(")[0].upper() for row in described}
 
     def _declare(self, kind: Category, name: str) -> None:
         """Create the type and the table of a long list of declared values."""
@@ -396,9 +378,9 @@ class DuckDBEngine(StatementEngine):
         self._run(f"CREATE TABLE {name} AS SELECT * FROM (VALUES {rows}) AS listed(value)")
 
     def _decodable(
-        self, relation: str, file: _File, names: Sequence[str], types: Mapping[str, str]
+        self, relation: str, files: Files, names: Sequence[str], types: Mapping[str, str]
     ) -> str:
-        """Return a relation of a file's columns that DuckDB can read in full.
+        """Return a relation of the files' columns that DuckDB can read in full.
 
         Columns that DuckDB cannot decode in full are decoded here, and the others are read as
         usual; the rows are then loaded into memory. Nothing else may reveal that there are such
@@ -416,7 +398,7 @@ class DuckDBEngine(StatementEngine):
             for name, source_type in source_types.items()
             if quoted(name) in failing
         }
-        mended = guarded(lambda: decoded(Path(file.path), failing_types), opening_failure)
+        mended = guarded(lambda: decoded(files.paths, failing_types), opening_failure)
         guarded(lambda: self._connection.register("source_rows", mended))
         self._in_place = False
         select_list = ", ".join(name for name in in_sql if name not in failing)
@@ -438,7 +420,7 @@ class DuckDBEngine(StatementEngine):
             cursor.execute("COMMIT")
 
         self._lent(replace)
-        self._file, self._in_place = None, False
+        self._files, self._in_place = None, False
         self._sql.in_place = None
         return "rows"
 
@@ -525,7 +507,7 @@ class DuckDBEngine(StatementEngine):
     def _load_rows(self) -> None:
         """Load the codes of a file into memory for good."""
         with self._turn():
-            if self._file is not None:
+            if self._files is not None:
                 self._keep("SELECT * FROM rows")
 
     def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
@@ -680,8 +662,8 @@ class DuckDBEngine(StatementEngine):
         finally:
             del self._cursors[work.name]
             cursor.close()
-            if self._file is not None:
-                self._file.check()
+            if self._files is not None:
+                self._files.check()
 
     def _stop(self, work: Work) -> None:
         cursor = self._cursors.get(work.name)
@@ -696,8 +678,8 @@ class DuckDBEngine(StatementEngine):
         """
         import numpy as np
 
-        if self._file is not None:
-            return guarded(partial(self._file.fingerprint, key))
+        if self._files is not None:
+            return guarded(partial(self._files.fingerprint, key))
         columns = [
             f"COALESCE(c{i}, 'NaN'::DOUBLE) AS c{i}"
             if isinstance(kind, Real)
@@ -745,9 +727,9 @@ class DuckDBEngine(StatementEngine):
 
     def check(self) -> None:
         """Raise an error if no request can run: a file that is read in place has changed."""
-        file = self._file
-        if file is not None:
-            file.check()
+        files = self._files
+        if files is not None:
+            files.check()
 
     def close(self) -> None:
         """Release the rows."""

@@ -158,7 +158,7 @@ def footer(read: Callable[[], T], path: Path) -> T:
 
 def unread(error: EngineError, source: Any) -> EngineError:
     """Return the error for a table that could not be opened; it names the file."""
-    if not isinstance(source, (str, Path)):
+    if not isinstance(source, (str, Path, list, tuple)):
         return error
     if error.what == OTHERWISE:
         return EngineError("the file could not be read", "Write or copy it again.", str(source))

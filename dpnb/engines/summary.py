@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from dpnb.engines.duckdb import connected, quoted
+from dpnb.engines.files import is_several, several_files
 from dpnb.engines.frames import library, names_of, plain_frame, unreadable
 from dpnb.engines.ids import LARGEST_FLOAT
 from dpnb.engines.normaliser import id_steps
@@ -109,7 +110,12 @@ def summarise(source: Any) -> list[Summary]:
 
 def _columns(connection: Any, source: Any) -> list[Summary]:
     odd: Mapping[str, tuple[str, str]] = {}
-    if isinstance(source, (str, Path)):
+    if is_several(source):
+        # declared or not, all columns and all keys
+        files = several_files(source)
+        names = [*_types(connection, files.read(files.paths[:1])), *files.keys]
+        relation, _ = files.relation(lambda part: _types(connection, part), names, None)
+    elif isinstance(source, (str, Path)):
         relation = file_source(file_path(source))
     else:
         source = plain_frame(source)
@@ -124,8 +130,7 @@ def _columns(connection: Any, source: Any) -> list[Summary]:
         # as in the engine: keep lines that cannot be read
         connection.execute(f"CREATE TEMP TABLE texts AS SELECT * FROM {relation}")
         relation = "texts"
-    described = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-    types = {str(row[0]): str(row[1]).partition("(")[0].upper() for row in described}
+    types = _types(connection, relation)
     summaries = []
     for name in _first(list(types)):
         summary = _column(connection, relation, name, types[name], loose=_is_untyped(source, name))
@@ -192,6 +197,12 @@ def _spelled(connection: Any, relation: str, summary: Summary) -> Summary:
         if fits and count >= MOSTLY * summary.present:
             return replace(summary, spelling=spelling)
     return summary
+
+
+def _types(connection: Any, relation: str) -> dict[str, str]:
+    """Return the columns of a relation with the names of their types."""
+    described = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    return {str(row[0]): str(row[1]).partition("(")[0].upper() for row in described}
 
 
 def _first(names: Sequence[str]) -> list[str]:

@@ -92,9 +92,10 @@ class Table:
     ----------
     name : str
         The name used in FROM: letters, digits and underscores.
-    source : data frame, path or DuckDB relation
-        pandas, polars or pyarrow table, DuckDB relation, or the path of a Parquet or CSV file. It
-        is read once, when a session opens; later changes have no effect. A Parquet file is read in
+    source : data frame, path, list of paths or DuckDB relation
+        pandas, polars or pyarrow table, DuckDB relation, or the path of a Parquet or CSV file, of a
+        folder of Parquet files, a pattern such as ``visits/*.parquet``, or a list of these. It is
+        read once, when a session opens; later changes have no effect. A Parquet file is read in
         place and must not change. The declared columns of a Spark data frame (classic or Connect)
         are computed once and stay on the executors.
         ``postgresql://user@host/database#schema.table`` is a table or view in PostgreSQL, spelled
@@ -278,8 +279,15 @@ class Table:
         for entry in ("source", "columns"):
             if entry not in content:
                 raise SchemaError(f"the file has no {entry!r}", "Add it.", str(path))
-        location = str(content["source"])
-        source = location if "://" in location else Path(path).parent / location
+        places = content["source"]
+        folder = Path(path).parent
+        source: Any = (
+            [folder / str(place) for place in places]
+            if isinstance(places, list)
+            else places
+            if "://" in str(places)
+            else folder / str(places)
+        )
         name = str(content.get("name", Path(path).stem))
         schema = Schema.of(content)
         public = content.get("public", False)

@@ -223,14 +223,14 @@ class TestParquet:
     def test_columns_that_are_not_read_do_not_matter(self, write):
         path = write({"x": ["a"] * 9, "d": times([FAR] * 9), "z": texts([LATIN] * 9)})
         engine = DuckDBEngine(Table("t", path, Schema({"x": Category(["a"])})))
-        assert engine._file is not None
+        assert engine._files is not None
         engine.close()
 
     def test_readable_files_stay_where_they_are(self, write):
         path = write(rows(None) | {"d": times([0] * (ROWS + 1))})
         schema = Schema({"x": Category(["a"]), "d": Date("1960-01-01", "1980-01-01")})
         engine = DuckDBEngine(Table("t", path, schema))
-        assert engine._file is not None
+        assert engine._files is not None
         engine.close()
 
 

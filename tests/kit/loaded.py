@@ -51,7 +51,7 @@ class LoadedEngine(DuckDBEngine):
             super()._load_rows()
         else:
             self._loaded._load_rows()
-            self._file, self._in_place = self._loaded._file, self._loaded._in_place
+            self._files, self._in_place = self._loaded._files, self._loaded._in_place
 
     def bound(self, key: bytes, last: Collection[str] = ()) -> None:
         if self._loaded is None:
