@@ -17,6 +17,8 @@ SHAPE = "Write 'a' > 'b', or 0.5*'a' + 0.5*'b' > 'c' + 100."
 
 _PLAIN = re.compile(r"\s*([^\W\d][^<>='\"*/+(),:]*?)\s*([<>]=?)\s*([^\W\d][^<>='\"*/+(),:]*?)\s*")
 """Two names without quotes, which may hold hyphens and blanks, and the sign between them."""
+_MEANT = {**dict.fromkeys("‘’‚‛“”„‟´`", "'"), **dict.fromkeys("−–", "-"), "×": "*", "·": "*"}
+"""Signs that word processors write, each with the one that is meant."""
 _TOKEN = re.compile(
     r"""(?P<space>\s+)
     | (?P<quoted>'[^']*(?:''[^']*)*' | "[^"]*(?:""[^"]*)*")
@@ -102,6 +104,12 @@ class _Reader:
         token = _Token("stray", self.text[place:], place)
         if token.text[0] in "'\"":
             raise self._error("this quote is not closed", "Close every quote.", token)
+        meant = _MEANT.get(token.text[0])
+        if meant is not None:
+            sign = _Token("", token.text[0], place)
+            raise self._error(
+                f"{sign.text} is not a sign of a comparison", f"Type {meant} instead.", sign
+            )
         raise self._error(
             "this character is not expected here", SHAPE, _Token("", token.text[0], place)
         )

@@ -124,6 +124,8 @@ class TestRefusals:
             ("'a' > 'b')", "this is not expected here", "line 1, column 10: ')'"),
             ("share: n: 'a' > 'b'", "a group in quotes", "line 1, column 8: 'n'"),
             ("'a' > 'b", "this quote is not closed", "line 1, column 7: \"'b\""),
+            ("‘a’ > ‘b’", "‘ is not a sign of a comparison", "line 1, column 1: '‘'"),
+            ("'a' − 'b' > 3", "− is not a sign of a comparison", "line 1, column 5: '−'"),
             ("'a' > 'b';", "this character is not expected here", "line 1, column 10: ';'"),
             ("'a' > 'a'", "this group is named twice", "line 1, column 7: \"'a'\""),
             ("'3' > (3,)", "this group is named twice", "line 1, column 7: '('"),
@@ -140,6 +142,17 @@ class TestRefusals:
         assert what in refusal.value.what
         assert refusal.value.where.startswith(where)
         assert refusal.value.hint
+
+    @pytest.mark.parametrize(
+        ("written", "sign", "meant"), [("‘a' > 'b'", "‘", "'"), ("'a' − 'b' > 3", "−", "-"), ("2×'a' > 'b'", "×", "*")]
+    )  # fmt: skip
+    def test_a_sign_of_a_word_processor_is_named_with_the_one_that_is_meant(
+        self, written: str, sign: str, meant: str
+    ) -> None:
+        with pytest.raises(RequestError) as refusal:
+            read(written)
+        assert refusal.value.hint == f"Type {meant} instead."
+        read(written.replace(sign, meant))
 
     def test_text_and_depth_are_bounded(self) -> None:
         with pytest.raises(RequestError, match=f"more than {MAX_TEXT:,}"):
