@@ -17,7 +17,7 @@ from dpnb.releases.held import ReleaseCache
 from dpnb.schema.table import Table
 from dpnb.sql.canonical import read
 from dpnb.sql.functions import Function
-from dpnb.sql.query import EVERY, Aggregate, Query
+from dpnb.sql.query import EVERY
 
 
 def largest_influence(target: Target, rows: float) -> float:
@@ -38,7 +38,7 @@ def smallest_rows(
 ) -> float | None:
     """Return the most rows that the smallest compared group may have; None if nobody counted.
 
-    A question about a SUM has no counts. They follow from her other answers, or from the sum itself
+    A question about a SUM has no counts. They follow from the analyst's other answers, or from the sum itself
     where each value is known to be at least some number above 0.
     """
     if question.smallest_high is not None:
@@ -46,35 +46,22 @@ def smallest_rows(
     query = read(
         charge_of(store, tables, analyst, question.reference).query, tables[question.table].schema
     )
-    counts = [
-        Aggregate(Function.COUNT, target.aggregate.value, target.aggregate.filter, "valued"),
-        Aggregate(Function.COUNT, None, target.aggregate.filter, "rows"),
-        Aggregate(Function.COUNT, None, EVERY, "all"),
-    ]
-    found = [_most(question, query, count, analyst, store, cache) for count in counts]
+    aggregate = target.aggregate
+    count = replace(aggregate, function=Function.COUNT, alias="valued")
+    rows = replace(count, value=None, alias="rows")
+    sought = [count, rows, replace(rows, filter=EVERY, alias="all")]
     low, high = (float(end * target.step) for end in target.bounds)
     least = max(low, -high)
     if least > 0:
-        total = replace(target.aggregate, alias="total")
-        found.append(_most(question, query, total, analyst, store, cache) / least)
-    most = min(found)
-    return most if math.isfinite(most) else None
-
-
-def _most(
-    question: Question,
-    query: Query,
-    aggregate: Aggregate,
-    analyst: str,
-    store: Store,
-    cache: ReleaseCache,
-) -> float:
-    """Return the largest size of an aggregate in the compared group where that is smallest."""
-    asked = replace(query, aggregates=(aggregate,), derived=(), having=None, order=(), limit=None)
+        sought.append(replace(aggregate, alias="total"))
+    known = replace(query, aggregates=tuple(sought), derived=(), having=None, order=(), limit=None)
     try:
-        inferred = infer("", asked, read_options({}), cache.known(store, [analyst], query.table))
+        inferred = infer("", known, read_options({}), cache.known(store, [analyst], query.table))
     except RequestError:
-        return math.inf
-    (numbers,) = inferred.aggregates
+        return None
     places = [inferred.groups.index(group) for group in question.groups]
-    return min(max(0.0, -numbers.low[i], numbers.high[i]) for i in places)
+    most = math.inf
+    for numbers in inferred.aggregates:
+        sizes = [max(0.0, -numbers.low[i], numbers.high[i]) for i in places]
+        most = min(most, min(sizes) / (least if numbers.alias == "total" else 1.0))
+    return most if math.isfinite(most) else None

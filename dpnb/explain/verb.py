@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from functools import partial
 
 from dpnb.answers.question import Question, Reference
 from dpnb.answers.recall import recalled
@@ -48,7 +49,11 @@ def _priced(runner: Runner, row: str, call: Call) -> ExplanationPrice:
         request = _request(runner, row, call)
         ready = runner.ready(request)
         target = ready.plan.target
-        rows = smallest_rows(request.question, target, row, store, runner.tables, runner.cache)
+        question = request.question
+        count = partial(smallest_rows, question, target, row, store, runner.tables, runner.cache)
+        # it depends on nothing but what was released
+        key = ("smallest", row, question.reference)
+        rows = runner.memo.at(key, store.ledger.sequence, count)
         largest = None if rows is None else largest_influence(target, rows)
         refusal = runner.refusal(request, ready)
         return price(ready.plan, request.question, row, store, ready.cost.row, largest, refusal)
