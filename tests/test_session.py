@@ -745,11 +745,11 @@ class TestBadRequests:
 
 
 class TestOpening:
-    def test_strings_where_numbers_are_declared_are_refused_by_type(self):
+    def test_what_is_no_value_of_any_kind_is_refused_by_type(self):
         with pytest.raises(
-            SchemaError, match="column 'n' is declared as integer but holds VARCHAR values"
+            SchemaError, match="column 'n' is declared as integer but holds INTERVAL values"
         ):
-            opened(table=small(n="5"))
+            opened(table=small(n=pd.Timedelta(1)))
 
     def test_a_missing_file_is_refused(self, tmp_path):
         with pytest.raises(SchemaError, match="no such file"):
@@ -757,7 +757,7 @@ class TestOpening:
 
     def test_a_refused_opening_leaves_a_new_ledger_usable(self, tmp_path):
         with pytest.raises(SchemaError):
-            opened(tmp_path / "ledger", table=small(n="5"))
+            opened(tmp_path / "ledger", table=small(n=pd.Timedelta(1)))
         with opened(tmp_path / "ledger") as session:
             session.query(COUNT, rho=0.1)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
 from dpnb.engines.dialect import clamp, literal, smallest_integer
 from dpnb.engines.scans import MOST_LETTERS
 from dpnb.errors import SchemaError
 from dpnb.schema.columns import Category, Date, Kind, Real, days
+from dpnb.schema.reading import FALSE, INFINITE, LARGEST_SHOWN, NUMBER, TRUE, is_word, number
 
 _LARGEST = "CAST('1.7976931348623157e308' AS DOUBLE)"
 
@@ -41,6 +45,75 @@ def code_of(kind: Kind, value: str, *, whole: bool, found: str = "") -> str:
     clamped = f"({clamp(value, literal(float(kind.low)), literal(float(kind.high)))})"
     half = f"CASE WHEN {clamped} - FLOOR({clamped}) >= CAST('0.5' AS DOUBLE) THEN 1 ELSE 0 END"
     return f"CASE WHEN {finite} THEN CAST(FLOOR({clamped}) + {half} AS {result}) END"
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What an engine's SQL has for texts that are read by ``dpnb.schema.reading``.
+
+    Attributes
+    ----------
+    matches : callable
+        Takes a text and a pattern; tests whether it describes the whole text.
+    place : callable
+        Takes numbers by text, and a text; its number, or NULL.
+    double, written : callable
+        Take a text that is a number and give its double; a double and give its text.
+    whole : callable
+        Takes a double that is a whole number of 64 bits and gives its digits.
+    """
+
+    matches: Callable[[str, str], str]
+    place: Callable[[Mapping[str, int], str], str]
+    double: Callable[[str], str]
+    whole: Callable[[str], str]
+    written: Callable[[str], str]
+
+    def position(self, kind: Category, value: str) -> str:
+        """Return the SQL of a text's position in the list of a category, from 0."""
+        spelled = self.place({value: i for i, value in enumerate(kind.values)}, value)
+        if all(map(is_word, kind.values)):
+            return spelled
+        real, places = self.double(value), dict(zip(kind.keys, range(len(kind.keys)), strict=True))
+        truths = [
+            f"WHEN {self.matches(value, pattern)} THEN {places[key]}"
+            for key, pattern in (("True", TRUE), ("False", FALSE))
+            if key in places
+        ]
+        numbers = {key: found for key in places if (found := number(key)) is not None}
+        others = [
+            f"WHEN {real} = {literal(found)} THEN {places[key]}"
+            for key, found in numbers.items()
+            if not _has_digits(found)
+        ]
+        integers = {key: places[key] for key, found in numbers.items() if _has_digits(found)}
+        if integers:
+            place = self.place(integers, self.whole(real))
+            others.append(f"WHEN {self._is_whole(real)} THEN {place}")
+        cases = f"CASE {' '.join(others)} END" if others else "NULL"
+        is_number = self.matches(value, f"{NUMBER}|{INFINITE}")
+        # a CASE tests in order, so what is not a number is not cast
+        return f"COALESCE({spelled}, CASE {' '.join(truths)} WHEN {is_number} THEN {cases} END)"
+
+    def canonical(self, value: str) -> str:
+        """Return the SQL of the text by which a value is compared."""
+        real = self.double(value)
+        shown = f"CASE WHEN {self._is_whole(real)} THEN {self.whole(real)} ELSE {self.written(real)} END"
+        return (
+            f"CASE WHEN {self.matches(value, f'{NUMBER}|{INFINITE}')} THEN COALESCE({shown}, {value}) "
+            f"WHEN {self.matches(value, TRUE)} THEN 'True' WHEN {self.matches(value, FALSE)} THEN 'False' "
+            f"ELSE {value} END"
+        )
+
+    def _is_whole(self, real: str) -> str:
+        # FLOOR of a larger number may fail
+        size = f"abs({real}) < {literal(LARGEST_SHOWN)}"
+        return f"CASE WHEN {size} THEN {real} = FLOOR({real}) ELSE FALSE END"
+
+
+def _has_digits(found: float) -> bool:
+    """Return whether a number is written with its digits alone."""
+    return found.is_integer() and abs(found) < LARGEST_SHOWN
 
 
 def short_text(value: str) -> str:

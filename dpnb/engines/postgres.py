@@ -7,14 +7,14 @@ import hmac
 import json
 import re
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
 import psycopg
 from psycopg.sql import Identifier
 
-from dpnb.engines.codes import alike_ids, code_of, no_ids, short_text
+from dpnb.engines.codes import Texts, alike_ids, code_of, no_ids, short_text
 from dpnb.engines.dialect import Dialect, present
 from dpnb.engines.ids import BLANKS, IdRule, Steps
 from dpnb.engines.rules import rule_of
@@ -39,6 +39,8 @@ AS $$ BEGIN RETURN CASE WHEN sqrt(abs($1)){} < 1e-160{} THEN 0
 WHEN sqrt(abs($1)){} > 1e151{} THEN sign($1) * sign($2) * 1e302 ELSE $1 {} $2 END; END $$;
 """
 _ROOT = " * sqrt(abs($2))"
+_SHORT = "[-+.0-9\t\n\v\f\r ]{1,255}([eE][-+]?[0-9]{1,3})?[\t\n\v\f\r ]*"
+"""Texts of numbers that fit in a NUMERIC."""
 _UNKNOWN = """
 SELECT oid, CASE WHEN typtype = 'e' THEN 'enum ' || typname
 WHEN typcategory = 'A' THEN format_type(oid, NULL) ELSE typname END FROM pg_type WHERE oid = ANY(%s)
@@ -119,10 +121,8 @@ def _code(name: str, kind: Kind, column: str, source_type: str) -> str:
     number = f"CAST({column} AS INTEGER)" if source_type == "bool" else column
     value, position = f"CAST({number} AS {'BIGINT' if integral else 'DOUBLE'})", ""
     if isinstance(kind, Category):
-        # look up byte by byte, whatever the collation; a PostgreSQL text cannot hold a zero byte
-        places = {value: i for i, value in enumerate(kind.values) if "\0" not in value}
         value = f"CAST({column} AS TEXT)"
-        position = f"CAST(CAST({text(json.dumps(places))} AS JSONB) ->> {value} AS INTEGER)"
+        position = _READ.position(kind, value)
     elif isinstance(kind, Date):
         # an instant has its day in UTC, whatever the connection's time zone
         moment = f"{column} AT TIME ZONE 'UTC'" if source_type == "timestamptz" else column
@@ -137,7 +137,31 @@ def _code(name: str, kind: Kind, column: str, source_type: str) -> str:
 def _text(name: str, column: str, source_type: str) -> str:
     if source_type not in _FITS[Category]:
         raise undiscovered(name, source_type)
-    return f'CAST({column} AS TEXT) COLLATE "C"'
+    return f'({_READ.canonical(f"CAST({column} AS TEXT)")}) COLLATE "C"'
+
+
+def _place(places: Mapping[str, int], value: str) -> str:
+    """Return the SQL of the number that belongs to a text; NULL if there is none."""
+    # look up byte by byte, whatever the collation; a PostgreSQL text cannot hold a zero byte
+    held = {label: i for label, i in places.items() if "\0" not in label}
+    return f"CAST(CAST({text(json.dumps(held))} AS JSONB) ->> {value} AS INTEGER)"
+
+
+def _double(value: str) -> str:
+    """Return the double of a text that is a number; NULL where a cast would fail."""
+    short = PostgresIdRule().matches(value, _SHORT)
+    plain = f"CAST(CASE WHEN {short} THEN {value} END AS NUMERIC)"
+    size, most = f"abs({plain})", "1.7976931348623157e308"
+    return f"(CASE WHEN {size} < 2.5e-324 THEN 0 WHEN {size} <= {most} THEN CAST({plain} AS DOUBLE) END)"
+
+
+_READ = Texts(
+    matches=PostgresIdRule().matches,
+    place=_place,
+    double=_double,
+    whole=lambda real: f"CAST(CAST({real} AS BIGINT) AS TEXT)",
+    written=lambda real: f"CAST({real} AS TEXT)",
+)
 
 
 def _id_steps(column: str, source_type: str, *, plain: bool) -> Steps:

@@ -23,6 +23,7 @@ from dpnb.engines.sources import find_column, misfit, undiscovered
 from dpnb.engines.spark_dialect import (
     FITS,
     NOTHING,
+    READ,
     SparkDialect,
     id_steps,
     normaliser,
@@ -129,7 +130,8 @@ class SparkEngine(StatementEngine):
             if type_name(types[place]) not in FITS[Category] | {NOTHING}:
                 raise undiscovered(name, type_name(types[place]))
             values.append(f"{raw(Category(('',)), f's{place}', types[place])} AS r{i}")
-            codes.append(f"{short_text(f'try_validate_utf8(r{i})')} AS t{i}")
+            shown = READ.canonical(f"try_validate_utf8(r{i})")
+            codes.append(f"{short_text(shown)} AS t{i}")
         if table.unit is not None:
             place = names.index(find_column(table.unit.column, list(names)))
             steps = id_steps(f"s{place}", types[place], plain=table.unit.kind == "text")

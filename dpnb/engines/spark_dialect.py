@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from dpnb.engines.codes import alike_ids, code_of, no_ids
+from dpnb.engines.codes import Texts, alike_ids, code_of, no_ids
 from dpnb.engines.dialect import Dialect, literal
 from dpnb.engines.ids import BLANKS, IdRule, Steps
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real
+from dpnb.schema.reading import FALSE, NUMBER, TRUE
 from dpnb.sql.query import EVERY, Predicate
 from dpnb.views.measures import TICKS, Measure, Sum
 
@@ -24,12 +25,13 @@ TEXTS = {"STRING", "CHAR", "VARCHAR"}
 NUMBERS = WHOLE | {"FLOAT", "DOUBLE", "DECIMAL"}
 DAYS = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ"}
 FITS: dict[type[Kind], set[str]] = {
-    Category: TEXTS | WHOLE,
+    Category: TEXTS | NUMBERS,
     Integer: NUMBERS | TEXTS,
     Real: NUMBERS | TEXTS,
-    Date: DAYS | TEXTS,
+    Date: DAYS | TEXTS | NUMBERS,
 }
-"""Types that can hold a kind; values of texts are read as in a CSV file."""
+"""Types that can hold a kind; values of texts are read as in a CSV file. Between texts, numbers and
+truths Spark's readers choose by the values of a column, so none of these is refused."""
 NOTHING = "VOID"
 """The type of columns without any value."""
 
@@ -37,9 +39,6 @@ _FEW = 16
 """Up to this many values, a CASE is as fast as a map."""
 _BUCKET = 4
 """Values per bucket of a longer list."""
-# possessive: no backtracking, so that no text takes long or needs a deep stack
-_DIGITS = r"\d++(?:_\d++)*+"
-_NUMBER = rf"\A\s*+\+?-?(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?\s*+\z"
 _CLOCK = r"(?:(?:[01]?\d|2[0-3]):[0-5]?\d(?::[0-5]?\d(?:\.\d{0,9})?)?|24:00(?::00)?)"
 _TIME = rf"(?:(?:T| +){_CLOCK}(?: *(?:Z|[+-]\d{{2}}(?::?\d{{2}})?))?)?"
 _DAY = rf"\A\s*(-?)0*(\d{{1,7}})([-/ \\])(\d{{1,2}})\3(\d{{1,2}}){_TIME}\s*\z"
@@ -59,18 +58,37 @@ def type_name(declared: str) -> str:
     return re.split(r"[(< ]", declared, maxsplit=1)[0].upper()
 
 
-def _place(values: Sequence[str], value: str) -> str:
-    """Return the SQL of a text's position in a list; NULL if it is not there."""
-    if len(values) <= _FEW:
-        cases = " ".join(f"WHEN {text(label)} THEN {i}" for i, label in enumerate(values))
+def _place(places: Mapping[str, int], value: str) -> str:
+    """Return the SQL of the number that belongs to a text; NULL if there is none."""
+    if len(places) <= _FEW:
+        cases = " ".join(f"WHEN {text(label)} THEN {i}" for label, i in places.items())
         return f"CASE {value} {cases} END"
     # Spark searches a map from first to last key, so use many small ones
-    buckets: list[dict[str, int]] = [{} for _ in range(-(-len(values) // _BUCKET))]
-    for i, label in enumerate(values):
+    buckets: list[dict[str, int]] = [{} for _ in range(-(-len(places) // _BUCKET))]
+    for label, i in places.items():
         buckets[zlib.crc32(label.encode()) % len(buckets)][label] = i
     maps = f"from_json({text(json.dumps(buckets))}, 'ARRAY<MAP<STRING, INT>>')"
     bucket = f"CAST(crc32({value}) % {len(buckets)} AS INT)"
     return f"try_element_at(get({maps}, {bucket}), {value})"
+
+
+def _double(value: str) -> str:
+    """Return the double of a text that is a number."""
+    return f"TRY_CAST(translate({value}, {text('+' + _SPACE)}, '') AS DOUBLE)"
+
+
+def matches(value: str, pattern: str) -> str:
+    """Return the SQL that tests whether a pattern describes the whole text."""
+    return SparkIdRule().matches(value, pattern)
+
+
+READ = Texts(
+    matches=matches,
+    place=_place,
+    double=_double,
+    whole=lambda real: f"CAST(TRY_CAST({real} AS BIGINT) AS STRING)",
+    written=lambda real: f"CAST({real} AS STRING)",
+)
 
 
 def raw(kind: Kind, column: str, declared: str) -> str:
@@ -82,16 +100,23 @@ def raw(kind: Kind, column: str, declared: str) -> str:
         # some collations treat different texts as equal
         column = f"CAST(CAST({column} AS BINARY) AS STRING)"
     if isinstance(kind, Category):
+        if source in NUMBERS - WHOLE:
+            real = f"CAST({column} AS DOUBLE)"
+            return f"CASE WHEN NOT isnan({real}) THEN CAST({real} AS STRING) END"
         return f"CAST({column} AS STRING)"
     if isinstance(kind, Date):
+        if source in NUMBERS:
+            return "CAST(NULL AS INT)"
         if source == "TIMESTAMP":
             return _utc_day(column)
         return f"unix_date({_day(column) if source in TEXTS else f'CAST({column} AS DATE)'})"
     if isinstance(kind, Integer) and source in WHOLE:
         return f"CAST({column} AS BIGINT)"
     if source in TEXTS:
-        plain = f"translate({column}, {text('+_' + _SPACE)}, '')"
-        return f"CASE WHEN {column} RLIKE {text(_NUMBER)} THEN TRY_CAST({plain} AS DOUBLE) END"
+        return (
+            f"CASE WHEN {matches(column, NUMBER)} THEN {_double(column)} "
+            f"WHEN {matches(column, TRUE)} THEN 1 WHEN {matches(column, FALSE)} THEN 0 END"
+        )
     if source == "DECIMAL":
         return _decimal(column, declared)
     return f"CAST({column} AS DOUBLE)"
@@ -132,7 +157,7 @@ def _day(column: str) -> str:
 
 def normaliser(kind: Kind, value: str, declared: str) -> str:
     """Return the SQL that maps the result of :func:`raw` to its code."""
-    position = _place(kind.values, value) if isinstance(kind, Category) else ""
+    position = READ.position(kind, value) if isinstance(kind, Category) else ""
     return code_of(kind, value, whole=type_name(declared) in WHOLE | {NOTHING}, found=position)
 
 

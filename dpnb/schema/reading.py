@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 _BLANKS = "[\t\n\v\f\r ]*"
-NUMBER = rf"{_BLANKS}[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?{_BLANKS}"
+NUMBER = rf"{_BLANKS}[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?{_BLANKS}"
 """A finite number; one that is too large for a double is infinite."""
 INFINITE = "[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?"
 # letter by letter: ignoring case would let other alphabets in

@@ -28,6 +28,7 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.scans import engine_failure
 from dpnb.errors import EngineError, InterruptedRequestError, SchemaError
 from dpnb.ledger.accounts import ANALYST
+from dpnb.schema.reading import canonical
 from dpnb.sql.query import EVERY
 from dpnb.sql.values import Column
 from dpnb.views.measures import Scan, Sum, sum_of
@@ -63,6 +64,13 @@ TYPES = {
     pa.date32(): "date",
     pa.timestamp("us"): "timestamp",
 }
+
+
+TEXTS = [
+    "7", "07", "7.0", " 7", "+7", "-7", "7e0", "1.5", "1.50", ".5", "5.", "-0", "1e5", "100000", "1e400", "1e-400",
+    "9007199254740993", "0x10", "1_000", "1,5", "+-7", "inf", "nan", "NA", "", "True", "TRUE", "false", "t", "a", " a",
+    "1e", "e5", "1e-5", "0.30000000000000004", "123", "150.0", "٣",
+]  # fmt: skip
 
 
 class Place:
@@ -394,6 +402,27 @@ class TestValues:
         ) as engine:
             found = [code for (code,) in engine._connection.execute("SELECT c0 FROM rows")]
         assert found == codes
+
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            Category(["07.0", "1.50", "TRUE", "a", "1e5", "9007199254740993"]),
+            Category(["7", "TRUE", *map(str, range(100, 400))], other="7"),
+        ],
+        ids=["few", "many"],
+    )
+    def test_a_text_is_read_by_itself(self, kind, place):
+        rows = pd.DataFrame({"x": TEXTS}, dtype=object)
+        ours, theirs = both_codes(place, place.keep(pa.table({"x": TEXTS})), rows, kind)
+        assert ours == theirs
+
+    def test_discovered_texts_are_canonical(self, place):
+        texts = [text for text in TEXTS if text != "1e400"]
+        source = place.keep(pa.table({"x": texts, "y": [1] * len(texts)}))
+        schema = Schema({"y": Integer(0, 9)}, undeclared=["x"])
+        with closing(opened(Table("t", source, schema))) as engine:
+            found = [text for (text,) in engine._connection.execute("SELECT t0 FROM rows")]
+        assert found == list(map(canonical, texts))
 
     def test_a_collation_that_merges_texts_changes_no_category(self, place, vectors):
         place.server.execute(
