@@ -51,7 +51,10 @@ def rule_of(table: Table, types: Mapping[str, str]) -> Reading:
     dict of str to pair of int
     """
     schema, unit = table.schema, table.unit
-    kinds: dict[str, Kind | None] = {**schema, **dict.fromkeys(schema.undeclared)}
+    # no statement selects rows by an undeclared text, and a search for values is charged for every
+    # row: only the order of the rows of an id depends on how it is read
+    undeclared = () if unit is None else schema.undeclared
+    kinds: dict[str, Kind | None] = {**schema, **dict.fromkeys(undeclared)}
     lowest = {
         "values": max((values_rule(kind, types[n]) for n, kind in kinds.items()), default=FIRST),
         "ids": FIRST

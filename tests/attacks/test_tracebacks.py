@@ -25,14 +25,14 @@ from dpnb.interrupt import checkpoint
 from dpnb.releases.runner import Runner
 from tests.kit.prose import ROOT
 
-SECRETS = "Zaphod", "77123"
+SECRETS = "Zaphod", "77123."
 """In texts, and in numbers."""
 ROWS = 20
 FRAME = pd.DataFrame(
     {
         "id": [f"{SECRETS[0]} {i}" for i in range(ROWS)],
         "a": pd.Series([SECRETS[0], None] * (ROWS // 2), dtype=object),
-        "m": [float(f"{SECRETS[1]}.{i}") for i in range(ROWS)],
+        "m": [float(f"{SECRETS[1]}{i}") for i in range(ROWS)],
     }
 )
 SCHEMA = Schema({"a": Category(["x", "y"]), "m": Real(0, 1)})
@@ -223,7 +223,10 @@ class TestInterrupts:
 
 WRONG: dict[str, Callable[[Any], Any]] = {
     "a missing column": lambda source: opened(source, Schema({"b": Integer(0, 1)})),
-    "another kind": lambda _: opened(FRAME, Schema({"m": dpnb.Date("2020-01-01", "2021-01-01")})),
+    "days as ids": lambda _: dpnb.Curator(
+        Table("t", FRAME.assign(t=pd.Timestamp("2026-11-28")), SCHEMA, Unit("t", max_rows=1)),
+        budget=dpnb.Budget(rho=1),
+    ),
     "an id that is none": lambda source: dpnb.Curator(
         Table("t", source, SCHEMA, Unit("nobody", max_rows=1)), budget=dpnb.Budget(rho=1)
     ),

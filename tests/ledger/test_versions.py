@@ -408,3 +408,12 @@ class TestWhatAnOwnerLimitsOrProtects:
                 f"{missing} Numbers that use a, {other} m by which rows are kept.",
             ]
             assert "until t is opened" not in repr(curator.provenance)
+
+
+def test_how_an_undeclared_text_is_read_matters_only_for_the_rows_of_ids():
+    """No statement selects rows by it, and a search for values is charged for every row."""
+    schema = Schema({"k": Integer(0, 9)}, undeclared=["city"])
+    types = {"k": "pandas int64", "city": "csv", "id": "pandas int64"}
+    rows, ids = Table("t", None, schema), Table("t", None, schema, Unit("id", max_rows=1))
+    assert rules.rule_of(rows, types)["values"] == (1, 2)
+    assert rules.rule_of(ids, types)["values"] == (2, 2)
