@@ -82,6 +82,7 @@ def range_of(output: Aggregate | Derived, schema: Schema, rows: Predicate = EVER
 
     Examples
     --------
+    >>> from dpnb.schema.columns import Integer
     >>> schema = Schema({"age": Integer(17, 90)})
     >>> age = Aggregate(Function.AVG, Column("age"), EVERY, "age")
     >>> range_of(age, schema, Within("age", ((30, 90),)))
@@ -126,6 +127,7 @@ def allows(predicate: Predicate, schema: Schema, steps: Iterator[int] | None = N
 
     Examples
     --------
+    >>> from dpnb.schema.columns import Integer
     >>> schema = Schema({"age": Integer(17, 90)})
     >>> allows(And((Within("age", ((17, 29),)), Within("age", ((30, 90),)))), schema)
     False

@@ -207,7 +207,7 @@ class TestNoise:
             asked = sql.format(price)
             found = session.query(asked, intervals="each", **level).estimates[0]
             truth = exact_of(curators[privacy], asked, **level)
-            noises.extend((np.array(found.estimate) - truth) / scale)
+            noises.extend((np.array(found.uncut.estimate) - truth) / scale)
             held.extend((found.low <= truth) & (truth <= found.high))
         assert len(noises) == 2 * 3 * 14 * 13
         assert scale_fits(noises, privacy)
@@ -215,7 +215,7 @@ class TestNoise:
             assert not scale_fits(noises, privacy, off)
         assert reaches(held, 0.95)
         together = session.query(asked, **level).estimates[0]
-        assert together.estimate == found.estimate
+        assert together.uncut.estimate == found.uncut.estimate
         assert ((together.low <= truth) & (truth <= together.high)).all()
         # the margins of error are those of one group and of all
         distribution = stats.norm if privacy == ZCDP else stats.laplace
@@ -284,7 +284,8 @@ class TestOtherWays:
         session.query(by_all(COUNT), rho=RHO)
         found = session.infer(self.FEW, intervals="each").aggregates[0]
         truth = exact_of(curator, self.FEW, rho=RHO)
-        low, middle, high = map(np.array, (found.low, found.estimate, found.high))
+        middle = np.array(found.uncut.estimate)
+        low, high = map(np.array, (found.low, found.high))
         # three counts of sigma 20 / sqrt(2 rho) each; ends of counts are whole numbers inside
         sigma = math.sqrt(3) * 20 / math.sqrt(2 * float(RHO))
         assert len(truth) == 14 * 13
@@ -341,7 +342,7 @@ class TestOtherWays:
         bins = np.maximum(np.ceil((rows["c1"].astype(int) + 20) / 5) - 1, 0)
         groups = itertools.product(range(3), range(14))
         truth = rows.groupby([rows["c0"].astype(int), bins]).size().reindex(groups, fill_value=0)
-        errors = np.subtract(found.estimate, truth.to_numpy())
+        errors = np.subtract(found.uncut.estimate, truth.to_numpy())
         used = curator._runner.store.accountant.definitions.values()
         assert any("histogram" in one for one in used)
         curator.close()

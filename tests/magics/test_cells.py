@@ -335,7 +335,7 @@ class TestAsking:
         asked = []
         monkeypatch.setattr(builtins, "input", lambda text: asked.append(text) or "y")
         assert opened.run(f"%%dpquery --rho 0.1\n{SQL}").error is None
-        assert "54 % of what is left" in asked[0]
+        assert "55 % of what is left" in asked[0]
 
     def test_no_means_no(self, opened, monkeypatch):
         monkeypatch.setattr(builtins, "input", lambda text: "")
