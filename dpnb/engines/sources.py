@@ -423,7 +423,7 @@ def _as_text(value: Any) -> str | None:
         if value is None or value != value:
             return None
         text = str(value)
-        if not isinstance(value, (str, int)):
+        if not isinstance(value, (str, int, float)):
             text = _written(value, text)
         str.encode(text)
     except Exception:  # noqa: BLE001 - whatever a value does, it is a fact about data
