@@ -281,7 +281,7 @@ class TestProcess:
         paid_before(lambda q: ask(curator, "alice", "query", q, {"rho": 0.1}))
         curator.close()
 
-    @pytest.mark.parametrize("moment", ["_parser", "_load", "_listen", "close"])
+    @pytest.mark.parametrize("moment", ["_parser", "wait", "_listen", "close"])
     def test_it_ends_well_at_any_moment(self, home, moment):
         """While it is imported, while it opens the data, before it listens, while it ends."""
         tokens.add(home / "tokens.json", "alice", [4])
