@@ -98,7 +98,7 @@ class TestShown:
         state = path.stat()
         with dpnb.Session(Table("t", path, SCHEMA), budget=dpnb.Budget(rho=1)) as session:
             shown = "".join(map(repr, reachable(session)))
-        assert "_File(" in shown
+        assert "Files(" in shown
         assert not re.search(rf"\b({state.st_size}|{state.st_mtime_ns})\b", shown)
 
     def test_what_leads_to_data_cannot_be_pickled_or_copied(self, session):

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import dpnb
-from dpnb import Category, Integer, Schema, Strategy, Table
+from dpnb import Category, Integer, Schema, Session, Strategy, Table
 from dpnb.answers.answer import Answer
 from dpnb.display.cards.answer import origin_sentence
 from dpnb.errors import BudgetError, DpnbError, LedgerError, RequestError
@@ -81,13 +81,16 @@ def test_a_held_strategy_leaves_sums_and_means_in_peace(curated, drawn):
 
 
 class TestClaims:
-    def test_of_another_schema_do_not_stop_anybody(self, curated, drawn, tmp_path):
+    def test_that_ended_with_their_column_do_not_stop_anybody(self, curated, drawn, tmp_path):
         budget = {"rho": 100}
         first = curated(PEOPLE, drawn(1), budget=budget, ledger=tmp_path / "l")
         first.protect("SELECT COUNT(*) AS n FROM t WHERE age > 60", ">", 10, name="old ones")
         first.close()
         other = Table("t", FRAME[["sex"]], Schema({"sex": Category(["F", "M"])}))
-        later = curated(other, drawn(2), budget=budget, ledger=tmp_path / "l", new_version=True)
+        opening = {"budget": budget, "ledger": tmp_path / "l", "new_version": True}
+        with pytest.raises(LedgerError, match="a protected claim would end"):
+            curated(other, drawn(2), **opening)
+        later = curated(other, drawn(2), **opening, lift=["age"])
         assert later.session().query(BY_SEX, rho=0.01).estimates
 
     def test_that_take_too_many_cells_are_refused_at_once(self, curated, drawn):
@@ -242,13 +245,21 @@ class TestMergedAnswers:
         assert question.high == pytest.approx(found.high[0] - found.low[1])
 
 
-def test_a_list_that_breaks_off_says_what_was_charged(curated, drawn):
+def test_a_list_that_breaks_off_says_what_was_charged(curated, drawn, monkeypatch):
+    """Somebody else may spend between two of its statements."""
     curator = curated(
         PEOPLE, drawn(1), budget={"epsilon": 1, "delta": 1e-6}, analysts={"alice": 5, "bob": 5}
     )
     spare = float(curator.budget.remaining.rho)
-    curator.session("bob").query("SELECT bit, COUNT(*) AS n FROM t GROUP BY bit", rho=0.6 * spare)
-    alice = curator.session("alice")
+    alice, bob = curator.session("alice"), curator.session("bob")
+    query = Session.query
+
+    def beside_bob(session, *arguments, **options):
+        answer = query(session, *arguments, **options)
+        query(bob, "SELECT bit, COUNT(*) AS n FROM t GROUP BY bit", rho=0.6 * spare)
+        return answer
+
+    monkeypatch.setattr(Session, "query", beside_bob)
     with pytest.raises(BudgetError) as refused:
         alice.query_all([BY_SEX, "SELECT age, COUNT(*) AS n FROM t GROUP BY age"], rho=0.25 * spare)
     assert "statement 2 of 2 was refused" in str(refused.value)
