@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import sqlite3
@@ -254,6 +255,7 @@ def test_a_list_that_breaks_off_says_what_was_charged(curated, drawn, monkeypatc
     alice, bob = curator.session("alice"), curator.session("bob")
     query = Session.query
 
+    @functools.wraps(query)
     def beside_bob(session, *arguments, **options):
         answer = query(session, *arguments, **options)
         query(bob, "SELECT bit, COUNT(*) AS n FROM t GROUP BY bit", rho=0.6 * spare)
