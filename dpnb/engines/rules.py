@@ -35,6 +35,7 @@ _TEXTS = re.compile(
 _WHOLE = re.compile("u?(tiny|small|big|huge)?int")
 _SMALL = re.compile(r"u?(tinyint|smallint|integer|int(2|4|16|32)?)(\[|$)")
 """Types whose whole numbers are exact as doubles."""
+_MOMENT = re.compile(r"\d+[-:]")
 
 
 def rule_of(table: Table, types: Mapping[str, str]) -> Reading:
@@ -84,8 +85,10 @@ def values_rule(kind: Kind | None, held: str) -> int:
     if not isinstance(kind, Category):
         return SECOND if _TEXTS.match(name) else FIRST
     if _TEXTS.match(name):
-        # one that begins with a digit may be a day of an object column
-        touched = any(not is_word(value) or value[:1].isdigit() for value in kind.values)
+        touched = not all(map(is_word, kind.values))
+        # days and times of day among the objects of a column were spelled otherwise
+        if held in ("pandas object", "pandas category"):
+            touched |= any(map(_MOMENT.match, kind.values))
         touched |= held == "csv" and _takes_empty(kind)
     elif name.startswith("bool"):
         # a truth was the text 'true' or 'false'

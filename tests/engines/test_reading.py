@@ -17,10 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
+from dpnb.datasets import adult
 from dpnb.engines.draft import draft_schema
 from dpnb.engines.duckdb import DuckDBEngine, connected
 from dpnb.engines.reading import as_number, canonical
-from dpnb.engines.rules import SECOND, values_rule
+from dpnb.engines.rules import FIRST, SECOND, values_rule
 from dpnb.engines.sources import frame_source
 from dpnb.schema import reading
 from dpnb.schema.columns import days
@@ -280,6 +281,9 @@ WORDS, SPELLED, PLAIN = Category(["a", "b"]), Category(["a", "07001"]), Category
         (WORDS, "pandas object", False),
         (PLAIN, "VARCHAR", True),
         (Category(["2024-01-05"]), "pandas object", True),
+        (Category(["2024-01-05"]), "VARCHAR", False),
+        (Category(["10th", "1st-4th"]), "VARCHAR", False),
+        (Category(["10th", "1st-4th"]), "pandas object", False),
         (SPELLED, "BIGINT", True),
         (PLAIN, "BIGINT", False),
         (PLAIN, "pandas Int64", False),
@@ -305,3 +309,9 @@ WORDS, SPELLED, PLAIN = Category(["a", "b"]), Category(["a", "07001"]), Category
 )
 def test_tables_that_the_rule_touches_open_as_new_versions(kind, held, touched):
     assert (values_rule(kind, held) == SECOND) is touched
+
+
+def test_the_table_of_the_first_steps_goes_on_in_its_version():
+    engine = DuckDBEngine(adult())
+    assert engine.reading["values"][0] == FIRST
+    engine.close()
