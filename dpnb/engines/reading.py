@@ -31,7 +31,7 @@ def matches(column: str, pattern: str) -> str:
 
 def as_text(column: str, held: str) -> str:
     """Return the SQL of a value's text; days without a time of day have none in it."""
-    written = column if held == "VARCHAR" else f"CAST({column} AS VARCHAR)"
+    written = f"CAST({column} AS VARCHAR)"
     if held not in DAYS - {"DATE"}:
         return written
     return f"CASE WHEN {column} = CAST({column} AS DATE) THEN CAST(CAST({column} AS DATE) AS VARCHAR) ELSE {written} END"

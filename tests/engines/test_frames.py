@@ -182,3 +182,7 @@ def test_a_draft_of_a_mixed_frame_declares_the_others():
     draft = dpnb.draft_schema(frame)
     assert "[columns.x]" in draft
     assert '# Column "c" holds complex128 values.' in draft
+
+
+def test_a_polars_series_lists_the_values_of_a_category():
+    assert Category(pl.Series(["a", "b"])) == Category(["a", "b"])

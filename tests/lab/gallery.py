@@ -166,10 +166,10 @@ CELLS = {
     ),
     "risk: suggestion": 'curator.risk("SELECT SUM(pay) AS pay FROM people").suggest(tau=0.9)',
     "risk: private choice": (
-        'curator.risk("SELECT SUM(pay) AS pay FROM people").choose(guesses=70, at_most=100)'
+        'curator.risk("SELECT SUM(pay) AS pay FROM people").choose(guesses=55, at_most=100)'
     ),
     "risk: safe counts": (
-        'curator.risk("SELECT SUM(pay) AS pay FROM people").safe_counts(guesses=70, at_most=100)'
+        'curator.risk("SELECT SUM(pay) AS pay FROM people").safe_counts(guesses=55, at_most=100)'
     ),
     "risk: private histogram": (
         'curator.risk("SELECT SUM(pay) AS pay FROM people").share(epsilon=0.2)'

@@ -41,7 +41,7 @@ LIVE = """
 widget = replace(curator.provenance, renew=lambda: curator.provenance).widget()
 widget
 """
-SECRETS = ("alice", "carol", "people", "SELECT COUNT", "0.1851")
+SECRETS = ("alice", "carol", "people", "SELECT COUNT", "rho 0.185")
 TITLE = "How much was released to each analyst?"
 
 

@@ -12,7 +12,6 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -207,7 +206,6 @@ class TestValuesOfLibraries:
             (Category([np.str_("a")], other=np.str_("a")), Category(["a"], other="a")),
             (Category(pd.Categorical(["a", "b"])), Category(["a", "b"])),
             (Category(pd.Index(["a", "b"])), Category(["a", "b"])),
-            (Category(pl.Series(["a", "b"])), Category(["a", "b"])),
             (
                 Date(np.datetime64("2024-01-01"), pd.Timestamp("2024-12-31")),
                 Date("2024-01-01", "2024-12-31"),
