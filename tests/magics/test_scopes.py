@@ -112,13 +112,17 @@ NESTED = {
         tuple(ask())
         """,
     "a coroutine": """
-        import asyncio
         async def ask(x):
             found = %dpquery --rho 1 {count} :x
             return n(found)
         async def both():
             return tuple([await ask(x) for x in "bc"])
-        asyncio.run(both())
+        # without a loop: a browser's test may have left one running in this thread
+        try:
+            both().send(None)
+        except StopIteration as end:
+            answers = end.value
+        answers
         """,
     "a list comprehension": """
         ask = get_ipython().run_line_magic
