@@ -24,7 +24,6 @@ from dpnb.decide.plan import LATTICE_SHARE, DecisionPlan
 from dpnb.decide.progressive import hopeless, kept, last_margins_of_error, passes
 from dpnb.decide.stage import Stage
 from dpnb.errors import RequestError
-from dpnb.estimation.estimates import cut
 from dpnb.ledger.accountant import Accountant
 from dpnb.privacy.path import find
 from dpnb.releases.accuracy import ANY_LOOK
@@ -127,13 +126,19 @@ def possible_of(plan: DecisionPlan, place: int) -> list[tuple[float, float]]:
 
 
 def _cut(low: Floats, high: Floats, least: Floats, most: Floats) -> tuple[Floats, Floats]:
-    """Return what is possible of intervals; those of steps that contradict each other stay."""
-    ends = np.stack([low, high, least, most], axis=-1)
-    changed = (low <= high) & ((low < least) | (high > most))
-    for place in zip(*np.nonzero(changed), strict=True):
-        first, last, *possible = ends[place].tolist()
-        ends[place][:2] = cut((first, last), (possible[0], possible[1]))
-    return ends[..., 0], ends[..., 1]
+    """Return what is possible of intervals, as ``dpnb.estimation.estimates.cut`` does of one.
+
+    Intervals of steps that contradict each other stay.
+    """
+    with np.errstate(invalid="ignore"):
+        half = (high - low) / 2
+        below = (low < least) & (high <= least)
+        above = ~below & (high > most) & (low >= most)
+        first = np.where(above, np.maximum(most - half, least), np.maximum(low, least))
+        last = np.where(below, np.minimum(least + half, most), np.minimum(high, most))
+    stays = low > high
+    first, last = np.where(below, least, first), np.where(above, most, last)
+    return np.where(stays, low, first), np.where(stays, high, last)
 
 
 def check_lattice(stage: Stage) -> None:

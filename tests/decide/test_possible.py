@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,9 @@ import pytest
 
 import dpnb
 from dpnb.decide.decision import Decision
+from dpnb.decide.findings import _cut
 from dpnb.errors import RequestError
+from dpnb.estimation.estimates import cut
 from tests.kit.noise import ContinuousNoise
 
 FRAME = pd.DataFrame({"k": [*"aaaaaaaaab"], "x": range(10), "net": [-3] * 5 + [4] * 5})
@@ -68,3 +71,16 @@ def test_what_a_groups_bounds_decide_needs_no_test(session):
 def test_what_bounds_and_conditions_decide_is_refused(session, condition):
     with pytest.raises(RequestError, match="always true"):
         session.decide(f"SELECT k FROM t GROUP BY k HAVING {condition}", u=10)
+
+
+def test_many_intervals_are_cut_as_one_is():
+    ends = [-math.inf, -9.0, -1.0, 0.0, 0.5, 1.0, 4.0, math.inf]
+    intervals = [
+        (low, high) for low in ends for high in ends if low < math.inf and high > -math.inf
+    ]
+    ranges = [(-math.inf, math.inf), (0.0, 1.0), (0.0, math.inf), (-1.0, 0.0), (0.0, 0.0)]
+    cases = [(*interval, *possible) for interval in intervals for possible in ranges]
+    found = np.array(_cut(*map(np.array, zip(*cases, strict=True)))).T.tolist()
+    for (low, high, least, most), pair in zip(cases, found, strict=True):
+        wanted = cut((low, high), (least, most)) if low <= high else (low, high)
+        assert tuple(pair) == wanted, (low, high, least, most)
