@@ -237,8 +237,10 @@ class DuckDBEngine(StatementEngine):
         else:
             relation = "source_rows"
             ids = None if table.unit is None else table.unit.column
+            plain = table.unit is not None and table.unit.kind == "text"
             frame = guarded(
-                lambda: frame_source(table.source, table.declared, ids), opening_failure
+                lambda: frame_source(table.source, table.declared, ids, plain=plain),
+                opening_failure,
             )
             guarded(lambda: self._connection.register(relation, frame), opening_failure)
         if is_csv(table.source):

@@ -21,12 +21,15 @@ other digits, ``e`` and the number of zeros. So ``1e999999999`` takes no space.
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from numbers import Real
 from typing import Any, NamedTuple
 
+from dpnb.schema.reading import FALSE, INFINITE, NUMBER, TRUE, number, truth
+
 LARGEST_FLOAT = 2**53
-"""Numbers of NumPy's types and objects are ids below this size: pandas may have rounded others."""
+"""Numbers in a column whose type pandas picks are ids below this size: it may have rounded others."""
 BLANKS = " \t\n\r\u00a0\ufeff"
 MISSING = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
@@ -38,6 +41,12 @@ _DIGITS = r"[+-]?(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)"
 _NUMBER = rf"{_DIGITS}(?:[eE][+-]?[0-9]+)?"
 _PLAIN_NUMBER = "-?[1-9][0-9]*|0"
 _PLAIN_UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+READ = f"[{BLANKS}]*({NUMBER}|{INFINITE}|{TRUE}|{FALSE})[{BLANKS}]*"
+"""A text that is a number or a truth where pandas picks the type of its column."""
+_LENGTH = len(str(LARGEST_FLOAT))
+PLAIN_DIGITS = f"[0-9]{{1,{_LENGTH - 1}}}"
+"""Such a text that is an id as it stands."""
+_read = re.compile(READ)
 _SHORT = "[+-]?[0-9]{1,18}(?:[.]0*)?"
 _INFINITE = "[+-]?[iI][nN][fF](?:[iI][nN][iI][tT][yY])?"
 _FOURS = "(?:[0-9a-fA-F]{4}-?){7}[0-9a-fA-F]{4}"
@@ -188,23 +197,42 @@ class IdRule:
         return f"CASE WHEN {digits} THEN {self.whole(value)} ELSE {hashed} END"
 
 
-def of_object(value: Any) -> str | None:
+def of_object(value: Any, *, plain: bool = False) -> str | None:
     """Return the text of an object that is an id, for the rule on texts; None if it is none.
 
-    A number says what it is worth, so that a column of objects is read as one of numbers.
+    A number says what it is worth. So does a text, unless texts are ``plain``: whether pandas holds
+    numbers, truths or texts depends on all rows.
     """
-    if type(value) is str and value.isascii():
-        return value
     try:
+        if isinstance(value, str):
+            text = str(value)
+            return _encoded(text) if plain else _of_text(text)
         if value is None or value != value:
             return None
         if type(value) is not bool and isinstance(value, (Real, Decimal)):
             return _of_number(value)
-        string = str(value)
-        string.encode()
+        return _encoded(str(value))
     except Exception:  # noqa: BLE001 - whatever a value does, it is a fact about data
         return None
-    return string
+
+
+def _of_text(text: str) -> str | None:
+    """Return what a text says in a column of numbers or truths; another text is itself."""
+    if text.isascii() and text.isdigit():
+        if len(text) < _LENGTH:
+            return text
+        if len(text) > _LENGTH and text[0] != "0":
+            return None
+    if not _read.fullmatch(text):
+        return _encoded(text)
+    text = text.strip(BLANKS)
+    found = number(text)
+    return str(truth(text)) if found is None else _of_number(found)
+
+
+def _encoded(text: str) -> str:
+    text.encode()
+    return text
 
 
 def _of_number(value: Any) -> str | None:

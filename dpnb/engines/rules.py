@@ -115,7 +115,7 @@ def ids_rule(unit: Unit, held: str) -> int:
 
     The second rule compares texts by what they say, has no bound on the size of a number, and puts
     the rows of an id in an order that is the same for a text and a number. It does not touch whole
-    numbers of 64 bits. In NumPy's types, numbers beyond 2**53 are no ids any more; a frame with
-    such a number has another fingerprint without it.
+    numbers of 64 bits. Where pandas picks the type of a column, numbers beyond 2**53 are no ids any
+    more; a frame with such a number has another fingerprint without it.
     """
     return FIRST if _UNTOUCHED.fullmatch(held) else SECOND

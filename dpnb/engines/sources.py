@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from dpnb.engines.decoding import exact, readable
 from dpnb.engines.frames import columns_of, library, names_of, plain_frame
-from dpnb.engines.ids import LARGEST_FLOAT, of_object
+from dpnb.engines.ids import LARGEST_FLOAT, PLAIN_DIGITS, READ, of_object
 from dpnb.engines.scans import NO_MEMORY, OTHERWISE
 from dpnb.errors import EngineError, SchemaError
 from dpnb.interrupt import checkpoint
@@ -223,17 +223,20 @@ def name_of_ids(columns: Sequence[str]) -> str:
     return name
 
 
-def frame_source(frame: Any, columns: Sequence[str], ids: str | None = None) -> Any:
+def frame_source(
+    frame: Any, columns: Sequence[str], ids: str | None = None, *, plain: bool = False
+) -> Any:
     """Return a frame that DuckDB can register.
 
     ``ids`` is the column of the ids, which also gets a column of its own: see :func:`name_of_ids`.
+    ``plain`` ids are texts that are neither numbers nor UUIDs.
     """
     frame = plain_frame(frame)
     found, related = names_of(frame), library(frame) == "duckdb"
     needed = columns if ids is None else [*columns, ids]
     frame = columns_of(frame, dict.fromkeys(find_column(name, found) for name in needed))
     if library(frame) == "pandas":
-        return _pandas_source(frame, columns, ids)
+        return _pandas_source(frame, columns, ids, plain=plain)
     return _declared(_in_utc(frame) if related else frame, columns, ids)
 
 
@@ -296,7 +299,7 @@ def _declared(table: Any, columns: Sequence[str], ids: str | None) -> Any:
     return table
 
 
-def _pandas_source(frame: Any, declared: Sequence[str], ids: str | None) -> Any:
+def _pandas_source(frame: Any, declared: Sequence[str], ids: str | None, *, plain: bool) -> Any:
     """Convert object columns to texts: DuckDB would guess their type from a sample of values."""
     import numpy as np
     import pandas as pd
@@ -327,28 +330,34 @@ def _pandas_source(frame: Any, declared: Sequence[str], ids: str | None) -> Any:
                 column = pd.Series(np.ascontiguousarray(values, np.float64 if odd else None))
         columns[name] = column.reset_index(drop=True)
     if ids is not None:
-        column = _pandas_ids(frame[find_column(ids, spellings)])
+        column = _pandas_ids(frame[find_column(ids, spellings)], plain=plain)
         columns[name_of_ids(declared)] = column.reset_index(drop=True)
     return pd.DataFrame(columns)
 
 
-def _pandas_ids(column: Any) -> Any:
+def _pandas_ids(column: Any, *, plain: bool) -> Any:
     """Return a column of ids, of a type that does not depend on values that another row changes.
 
-    pandas gives a column of numbers another type if one of them is missing, or has a fraction, and
-    may round all others: beyond 2**53 in size, none of them is an id.
+    pandas gives a column of numbers another type if one of them is missing, has a fraction or is a
+    word, and may round all others: beyond 2**53 in size, none of them is an id. ``plain`` texts are
+    what they are.
     """
     import numpy as np
     import pandas as pd
 
     if column.dtype == object:
-        return pd.Series([of_object(value) for value in column], dtype="string")
+        return pd.Series([of_object(value, plain=plain) for value in column], dtype="string")
     if isinstance(column.dtype, pd.CategoricalDtype):
-        categories = [of_object(value) for value in column.dtype.categories]
+        held = column.dtype.categories
+        plain |= not is_picked(held.dtype)
+        categories = [of_object(value, plain=plain) for value in held]
         values = np.array([*categories, None], dtype=object)[np.asarray(column.cat.codes)]
         return pd.Series(values, dtype="string")
     if not isinstance(column.dtype, np.dtype):
-        return _readable_series(column) if _is_text(column.dtype) else column
+        if not _is_text(column.dtype):
+            return column
+        texts = _readable_series(column)
+        return _read_as_numbers(texts) if is_picked(column.dtype) and not plain else texts
     numbers = np.ascontiguousarray(column.to_numpy())
     if numbers.dtype.kind == "b":
         # as in a column of objects, which it becomes if one of them is missing
@@ -359,8 +368,39 @@ def _pandas_ids(column: Any) -> Any:
         whole = (numbers > -LARGEST_FLOAT) & (numbers < LARGEST_FLOAT)
         if numbers.dtype.kind == "f":
             whole &= numbers == np.trunc(numbers)
-        plain = np.where(whole, numbers, 0).astype(np.int64)
-    return pd.Series(pd.arrays.IntegerArray(plain, ~whole))
+        plain_numbers = np.where(whole, numbers, 0).astype(np.int64)
+    return pd.Series(pd.arrays.IntegerArray(plain_numbers, ~whole))
+
+
+def is_picked(dtype: Any) -> bool:
+    """Return whether a pandas column may have this type because of the values of all its rows.
+
+    The type that pandas picks for texts has NaN for missing ones; a type that is named has NA.
+    """
+    import numpy as np
+    import pandas as pd
+
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype
+    if isinstance(dtype, pd.StringDtype):
+        return dtype.na_value is not pd.NA
+    return isinstance(dtype, np.dtype)
+
+
+def _read_as_numbers(texts: Any) -> Any:
+    """Return a pandas column of ids in which each text that is a number or a truth says what it is."""
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    array = pa.array(texts.array, pa.large_string(), from_pandas=True)
+    long = pc.invert(pc.match_substring_regex(array, f"^({PLAIN_DIGITS})$"))
+    if not pc.any(long).as_py():
+        return texts
+    numbers = pc.fill_null(pc.and_(long, pc.match_substring_regex(array, f"^({READ})$")), False)
+    values = array.filter(numbers).to_pylist()
+    said = pa.array(map(of_object, values), array.type)
+    return pd.Series(pd.arrays.ArrowExtensionArray(pc.replace_with_mask(array, numbers, said)))
 
 
 def _is_text(dtype: Any) -> bool:

@@ -22,11 +22,19 @@ from dpnb.engines.reading import (
     category_number,
 )
 from dpnb.engines.scans import guarded, opening_failure
-from dpnb.engines.sources import file_path, file_source, frame_source, is_csv, unread
+from dpnb.engines.sources import (
+    file_path,
+    file_source,
+    frame_source,
+    is_csv,
+    is_picked,
+    unread,
+)
 from dpnb.engines.sources import text as literal
 from dpnb.engines.spelling import SPELLINGS, Spelling
 from dpnb.errors import EngineError
 from dpnb.interrupt import checkpoint
+from dpnb.schema.reading import NUMBER
 
 Holds: TypeAlias = Literal["text", "whole", "number", "day", "other"]
 
@@ -137,9 +145,8 @@ def _columns(connection: Any, source: Any) -> list[Summary]:
         summary = _spelled(connection, relation, summary)
         if types[name] == "VARCHAR" and summary.holds in ("text", "whole"):
             summary = _as_ids(connection, relation, summary)
-        elif summary.holds == "whole" and summary.present and _may_be_rounded(source, name):
-            largest = max(abs(summary.low), abs(summary.high))
-            summary = replace(summary, rounded=largest >= LARGEST_FLOAT)
+        if summary.present and _is_picked(source, name):
+            summary = replace(summary, rounded=_is_large(connection, relation, summary))
         summaries.append(summary)
     rows = summaries[0].rows
     summaries += [Summary(name, held, "other", rows) for name, (held, _) in odd.items()]
@@ -159,14 +166,24 @@ def _as_ids(connection: Any, relation: str, summary: Summary) -> Summary:
     return replace(summary, ways=ways, most=max(summary.most, most))
 
 
-def _may_be_rounded(source: Any, name: str) -> bool:
-    """Return whether pandas picked the type of a column by looking at all rows."""
-    import numpy as np
+def _is_large(connection: Any, relation: str, summary: Summary) -> bool:
+    """Return whether a column holds numbers, or texts that say one, too large to be ids there."""
+    if summary.type != "VARCHAR":
+        return (
+            summary.holds == "whole" and max(abs(summary.low), abs(summary.high)) >= LARGEST_FLOAT
+        )
+    name, number = quoted(summary.name), literal(f"(?:{NUMBER})")
+    (found,) = connection.execute(
+        f"SELECT COALESCE(BOOL_OR(ABS(TRY_CAST({name} AS DOUBLE)) >= {LARGEST_FLOAT}), FALSE) "
+        f"FROM {relation} WHERE regexp_full_match({name}, {number})"
+    ).fetchone()
+    return bool(found)
 
+
+def _is_picked(source: Any, name: str) -> bool:
+    """Return whether pandas may have picked the type of a column by looking at all rows."""
     return library(source) == "pandas" and any(
-        isinstance(dtype, np.dtype)
-        for column, dtype in source.dtypes.items()
-        if str(column) == name
+        is_picked(dtype) for column, dtype in source.dtypes.items() if str(column) == name
     )
 
 

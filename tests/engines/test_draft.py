@@ -407,7 +407,9 @@ class TestSpelledIds:
             (pd.DataFrame({"pid": ids, "n": 1}), True),
             (pd.DataFrame({"pid": np.array(ids, float), "n": 1}), True),
             (pd.DataFrame({"pid": pd.array(ids, "Int64"), "n": 1}), False),
-            (pd.DataFrame({"pid": map(str, ids), "n": 1}), False),
+            (pd.DataFrame({"pid": [*map(str, ids), "x"], "n": 1}), True),
+            (pd.DataFrame({"pid": pd.Series(map(str, ids), dtype="string"), "n": 1}), False),
+            (pd.DataFrame({"pid": map(str, range(40)), "n": 1}), False),
             (pd.DataFrame({"pid": range(40), "n": 1}), False),
             (pl.DataFrame({"pid": ids, "n": 1}), False),
         ):

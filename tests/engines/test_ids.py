@@ -107,6 +107,26 @@ class TestTypes:
         assert [(str(u), n) for u, n in held(path) if n < 99] == before
         assert len(before) == len(small())
 
+    @pytest.mark.parametrize("more", ["x", "True", ""])
+    @pytest.mark.parametrize(
+        "ids",
+        [
+            [str(BIG + i) for i in range(-2, 3)],
+            ["1e18", "7", "9007199254740991.0", "9007199254740992"],
+            ["7", "7.0000000000000000001", "1e-400", "-1e-400", "7.5", "inf", "1e400", "00"],
+            ["True", "true", "TRUE", "False", "FALSE"],
+            [f"{2**70}", "7", f"-{2**64}"],
+        ],
+    )
+    def test_whatever_pandas_makes_of_all_of_them(self, more, ids, tmp_path):
+        path = tmp_path / "t.csv"
+        path.write_text("id,n\n" + "".join(f"{who},{n}\n" for n, who in enumerate(ids)))
+        before = [(str(u), n) for u, n in held(pd.read_csv(path))]
+        path.write_text(path.read_text() + f"{more},99\n")
+        for types in ({}, {"id": object}, {"id": str}, {"id": "category"}):
+            longer = pd.read_csv(path, dtype=types)
+            assert [(str(u), n) for u, n in held(longer) if n < 99] == before
+
     @pytest.mark.parametrize("most", [1, 2])
     def test_it_changes_no_other_row_that_is_kept(self, most):
         rows = pd.DataFrame({"id": np.repeat([3, 5, 10**15], 9), "n": range(27)})
@@ -190,10 +210,15 @@ class TestTypes:
         expected = kit.people(spellings, kit.said)
         for source in (
             tmp_path / "t.parquet", tmp_path / "t.csv", pa.Table.from_pandas(frame), pl.from_pandas(frame),
-            pl.from_pandas(frame).with_columns(pl.col("id").cast(pl.Categorical)), frame.astype({"id": object}),
-            frame.astype({"id": "category"}), frame.astype({"id": "string[pyarrow]"}), frame.astype({"id": str}),
+            pl.from_pandas(frame).with_columns(pl.col("id").cast(pl.Categorical)),
+            frame.astype({"id": "string[pyarrow]"}), frame.astype({"id": "category"}),
         ):  # fmt: skip
             assert people(source) == expected
+        expected = kit.people(spellings, kit.picked)
+        for type_ in (object, str, "category"):
+            source = frame.astype({"id": object}).astype({"id": type_})
+            assert people(source) == expected
+            assert people(source, kind="text") == kit.people(spellings, kit.plain)
 
     def test_a_relation(self):
         values = "VALUES ('7', 0), (' 07', 1), ('x', 2)"

@@ -88,6 +88,17 @@ def plain(text: str) -> str | None:
     return None if text in MARKS else text
 
 
+def picked(text: str) -> object:
+    """What a text says where pandas picks the type of its column: the number or truth that it would be."""
+    text = text.strip(BLANKS)
+    if text.lower() in ("true", "false"):
+        return text.capitalize()
+    if not _NUMBER.fullmatch(text) or not re.search("[0-9]", text.lower().partition("e")[0]):
+        return said(text)
+    number = float(text)
+    return int(number) if number.is_integer() and abs(number) < BIG else None
+
+
 def people(spellings, read):
     """Partition of positions into people, by what ``read`` says of each; nobody's are left out."""
     groups: dict[object, list[int]] = {}
