@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dpnb.errors import RequestError, given
-from dpnb.estimation.atoms import Support, support
-from dpnb.estimation.partition import Partition
+from dpnb.estimation.atoms import Atoms, Support, support
 
 if TYPE_CHECKING:
     import numpy as np
@@ -199,7 +198,7 @@ class RowSpace:
     @property
     def matrix(self) -> Floats:
         """The rows on atoms, shape (rows, atoms)."""
-        dense: Floats = self.partition.table(self._supports).toarray()
+        dense: Floats = self.atoms.table(self._supports).toarray()
         return dense
 
     @property
@@ -240,11 +239,11 @@ class RowSpace:
         import numpy as np
 
         _check(row, variance)
-        parents = self.partition.refine(row)
+        parents = self.atoms.refine(row)
         if len(parents):
             self._group = np.append(self._group, self._group[parents])
             self._shape = np.append(self._shape, self._shape[parents])
-            atoms = len(self.partition)
+            atoms = len(self.atoms)
             self._basis = _grown(self._basis, (self._rest, atoms))
             self._basis[: self._rest, atoms - len(parents) : atoms] = self._basis[
                 : self._rest, parents
@@ -253,7 +252,7 @@ class RowSpace:
         self._answers.append(answer)
         self._variances.append(variance)
         self._other.append(len(self._supports) - 1)
-        return self._take(self.partition.read(row)[0], variance)
+        return self._take(self.atoms.read(row)[0], variance)
 
     def extend(self, rows: Sequence[tuple[Support, float, float]]) -> None:
         """Add many rows at once, all or none, with one factorisation for all rows, old and new.
@@ -280,16 +279,16 @@ class RowSpace:
         import numpy as np
         from scipy import linalg
 
-        partition = Partition(self.cells, self._supports)
-        sizes, variances = partition.sizes, self.variances
-        table = partition.table(self._supports)
+        atoms = Atoms(self.cells, self._supports)
+        sizes, variances = atoms.sizes, self.variances
+        table = atoms.table(self._supports)
         disjoint = _disjoint(table, sizes)
         if (self.rows - len(disjoint)) * len(sizes) > ROOM:
             raise RequestError(
                 "The past answers split the data into too many parts to combine",
                 "Leave some out: groups by different keys multiply.",
             )
-        self.partition, self._own = partition, disjoint
+        self.atoms, self._own = atoms, disjoint
         self._other = np.delete(np.arange(self.rows), self._own).tolist()
         self._group = np.full(len(sizes), -1, dtype=np.intp)
         self._shape = np.zeros(len(sizes))
@@ -357,8 +356,8 @@ class RowSpace:
         if independent:
             # orthogonalise again, because a short residual is not quite orthogonal
             direction = self._coordinates(residual[None, :])[2][0]
-            direction = direction / np.sqrt(direction**2 @ self.partition.sizes)
-            length = float(residual * self.partition.sizes @ direction) / deviation
+            direction = direction / np.sqrt(direction**2 @ self.atoms.sizes)
+            length = float(residual * self.atoms.sizes @ direction) / deviation
             self._basis = _grown(self._basis, (r + 1, len(row)))
             self._basis[r, : len(row)] = direction
             self._white[m, r] = length
@@ -390,7 +389,7 @@ class RowSpace:
         import numpy as np
         from scipy.sparse import csr_array
 
-        sizes, basis = self.partition.sizes, self._basis[: self._rest, : rows.shape[1]]
+        sizes, basis = self.atoms.sizes, self._basis[: self._rest, : rows.shape[1]]
         near, residual = np.zeros((len(rows), self.groups)), rows
         if self.groups:
             inside = np.flatnonzero(self._group >= 0)
@@ -420,7 +419,7 @@ class RowSpace:
 
         Definition 3 of docs/methods/bayes.md.
         """
-        row = self.partition.reduce(support(self.cells, index, value))
+        row = self.atoms.reduce(support(self.cells, index, value))
         return row is not None and bool(self._located(row[None, :])[3][0] <= TOLERANCE)
 
     def determined(self) -> npt.NDArray[np.bool_]:
@@ -428,10 +427,8 @@ class RowSpace:
         import numpy as np
 
         # an indicator in the space has its whole length there
-        lengths = (self._basis[: self._rest, : len(self.partition)] ** 2).sum(
-            axis=0
-        ) + self._shape**2
-        spanned: npt.NDArray[np.bool_] = lengths * self.partition.sizes > 1 - 1e-6
+        lengths = (self._basis[: self._rest, : len(self.atoms)] ** 2).sum(axis=0) + self._shape**2
+        spanned: npt.NDArray[np.bool_] = lengths * self.atoms.sizes > 1 - 1e-6
         places = np.flatnonzero(spanned)
         for start in range(0, len(places), 256):
             part = places[start : start + 256]
@@ -464,9 +461,9 @@ class RowSpace:
         """
         import numpy as np
 
-        rows = np.zeros((len(queries), len(self.partition)))
+        rows = np.zeros((len(queries), len(self.atoms)))
         for place, query in enumerate(queries):
-            on_atoms = self.partition.reduce(support(self.cells, *query))
+            on_atoms = self.atoms.reduce(support(self.cells, *query))
             if on_atoms is None:
                 raise NotEstimable(1.0, cuts=True, place=place)
             rows[place] = on_atoms

@@ -153,9 +153,9 @@ def _coefficients(history: History, query: Support) -> tuple[Floats, Floats]:
     """Return the least and the greatest value of a query in each atom, shape (atoms,)."""
     import numpy as np
 
-    partition = history.space.partition
-    labels = partition.labels[query.where]
-    partly = np.bincount(labels, minlength=len(partition)) < partition.sizes
+    atoms = history.space.atoms
+    labels = atoms.labels[query.where]
+    partly = np.bincount(labels, minlength=len(atoms)) < atoms.sizes
     low, high = np.where(partly, 0.0, math.inf), np.where(partly, 0.0, -math.inf)
     np.minimum.at(low, labels, query.value)
     np.maximum.at(high, labels, query.value)

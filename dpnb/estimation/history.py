@@ -395,9 +395,9 @@ class History:
         if self.estimable(index, value):
             return None
         space = self.space
-        _, cut = space.partition.read(query)
+        _, cut = space.atoms.read(query)
         # over bins, because the query may separate bins that no row separates
-        open_ = (~space.determined() | cut)[space.partition.labels]
+        open_ = (~space.determined() | cut)[space.atoms.labels]
         vector = query.dense(self.cells)
         rows: list[tuple[Literal["query", "part", "complement"], Floats]] = [
             ("query", vector),

@@ -172,8 +172,7 @@ class TestNotEstimable:
     def test_atoms_are_split_only_by_rows(self):
         space = one_by_one(6, [(range(3), 1.0, 5.0, 1.0), (range(1, 4), 1.0, 7.0, 1.0)])
         groups = {
-            tuple(np.flatnonzero(space.partition.labels == atom))
-            for atom in range(len(space.partition))
+            tuple(np.flatnonzero(space.atoms.labels == atom)) for atom in range(len(space.atoms))
         }
         assert groups == {(0,), (1, 2), (3,), (4, 5)}
         with pytest.raises(NotEstimable) as caught:
@@ -212,7 +211,7 @@ class TestManyRows:
             assert found.variances == pytest.approx(wanted[1], rel=1e-9)
             assert np.abs(found.weights() @ matrix - queries).max() < 1e-10
             assert found.weights() @ answers == pytest.approx(found.estimates, rel=1e-8, abs=1e-8)
-            assert (space.matrix[:, space.partition.labels] == matrix).all()
+            assert (space.matrix[:, space.atoms.labels] == matrix).all()
 
     def test_planned_rows_have_variances_without_answers(self):
         known = one_by_one(4, WORKED)
@@ -257,7 +256,7 @@ class TestManyRows:
         crossing += [(range(g, 9, 3), 1.0, 1.0, 1.0) for g in range(3)]
         with pytest.raises(RequestError, match="too many parts"):
             space.extend(entries(9, crossing))
-        assert (space.rows, space.rank, len(space.partition)) == (1, 1, 2)
+        assert (space.rows, space.rank, len(space.atoms)) == (1, 1, 2)
         assert space.solve([0, 1], 1.0).estimate == pytest.approx(5.0)
 
     def test_a_copy_is_independent(self):
@@ -343,7 +342,7 @@ class TestDisjointRows:
         assert both[0].variances == pytest.approx(both[1].variances, rel=1e-9)
         assert both[0].weights() == pytest.approx(both[1].weights(), rel=1e-7, abs=1e-9)
         assert fast.misfit() == pytest.approx(plain.misfit(), rel=1e-9)
-        assert (fast.matrix[:, fast.partition.labels] == matrix).all()
+        assert (fast.matrix[:, fast.atoms.labels] == matrix).all()
         noise = rng.normal(size=(4, len(matrix)))
         assert fast.misfits([noise]) == pytest.approx(plain.misfits([noise]), rel=1e-9)
 

@@ -246,7 +246,7 @@ class TestCheapestMissing:
 def test_inference_imports_nothing_that_reads_data():
     package = Path(module.__file__).parents[1]
     allowed = {"dpnb.errors", "dpnb.privacy.calibrate"}
-    estimation = ("atoms", "partition", "blue", "history", "joint", "bounds")
+    estimation = ("atoms", "blue", "history", "joint", "bounds")
     for name in (*(f"estimation/{each}" for each in estimation), "answers/fresh"):
         tree = ast.parse((package / f"{name}.py").read_text("utf-8"))
         found = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
@@ -260,4 +260,4 @@ def test_inference_imports_nothing_that_reads_data():
         assert own
         assert {each for each in own if not each.startswith("dpnb.estimation.")} <= allowed
         inner = {each.split(".")[2] for each in own if each.startswith("dpnb.estimation.")}
-        assert inner <= {"atoms", "partition", "blue", "history", "joint", "noise"}
+        assert inner <= {"atoms", "blue", "history", "joint", "noise"}

@@ -65,13 +65,13 @@ def measure(name: str, cells: int, count: int, repeats: int) -> dict[str, float]
         took, joint = milliseconds(lambda i=inside, q=query: history.estimate(i, q[i]))
         asking.append(took)
         ends.append(milliseconds(lambda j=joint: j.interval(0, 0.05))[0])
-        atoms = history.space.partition
+        atoms = history.space.atoms
         on_atoms = atoms.reduce(support(cells, inside, query[inside]))
         off.append(float(np.abs(joint.weights[0] @ matrix - on_atoms).max()))
     last = statistics.median(adding[-repeats:])
     both = statistics.median(a + b for a, b in zip(asking, ends, strict=True))
     space = history.space
-    print(f"\n{name}: {space.rows:,} rows, rank {space.rank:,}, {len(space.partition):,} atoms")
+    print(f"\n{name}: {space.rows:,} rows, rank {space.rank:,}, {len(space.atoms):,} atoms")
     print(f"  add one          {last:9.2f} (largest {max(adding):.1f})")
     print(f"  add all at once  {building:9.2f}")
     print(f"  query            {statistics.median(asking):9.2f}")
