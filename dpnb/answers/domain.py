@@ -9,9 +9,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.codes import Code, Interval
+from dpnb.schema.predicates import And, Predicate, Within, simplify
 from dpnb.schema.schema import Schema
-from dpnb.sql.canonical import simplify
-from dpnb.sql.query import And, Predicate, Within
 from dpnb.sql.values import Arithmetic, Case, Column, Number, Value
 from dpnb.views.histogram import Histogram
 from dpnb.views.measures import Count, Distinct, Sum, Units

@@ -16,8 +16,7 @@ from dpnb.estimation.history import History, Row
 from dpnb.estimation.scheffe import factor
 from dpnb.releases.held import Held
 from dpnb.schema.columns import cell_count
-from dpnb.sql.canonical import simplify
-from dpnb.sql.query import NONE, And
+from dpnb.schema.predicates import NONE, And, simplify
 from dpnb.views.histogram import Histogram
 from dpnb.views.view import View
 

@@ -18,7 +18,7 @@ from dpnb.answers.domain import columns_of
 from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.releases.held import Held
 from dpnb.schema.columns import cell_count
-from dpnb.sql.query import And, Predicate, Within
+from dpnb.schema.predicates import And, Predicate, Within
 from dpnb.views.histogram import Histogram
 
 if TYPE_CHECKING:

@@ -32,8 +32,9 @@ from dpnb.privacy.definition import GDP, PrivacyDefinition
 from dpnb.privacy.path import LEAST_LEVEL
 from dpnb.published import published
 from dpnb.releases.plan import MOST_LEVEL
+from dpnb.schema.predicates import plain
 from dpnb.schema.schema import Unit, groups_asked
-from dpnb.sql.canonical import describe, plain, plain_value
+from dpnb.sql.canonical import describe, plain_value
 from dpnb.sql.query import Query
 from dpnb.views.view import counted_note, ids_counted
 

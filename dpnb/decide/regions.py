@@ -12,9 +12,9 @@ from dpnb.decide.conditions import Atom, Condition
 from dpnb.decide.naming import atom_sql, atom_text, name_of
 from dpnb.decide.options import Options
 from dpnb.errors import RequestError
+from dpnb.schema.predicates import EVERY
 from dpnb.schema.schema import Schema
 from dpnb.sql.functions import Function
-from dpnb.sql.query import EVERY
 from dpnb.sql.values import bounds_of
 
 SHARE_OF_RANGE = 0.3

@@ -17,7 +17,7 @@ import numpy as np
 from dpnb.engines.marginals import Marginals, MarginalScan
 from dpnb.engines.stored import Codes, Mask, Vector
 from dpnb.schema.columns import cell_count
-from dpnb.sql.query import And, Predicate, Within
+from dpnb.schema.predicates import And, Predicate, Within
 from dpnb.sql.values import Column
 from dpnb.views.measures import Axis, Count, Measure, Scan, Sum
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpnb.sql.query import Predicate
+from dpnb.schema.predicates import Predicate
 from dpnb.views.measures import Measure
 
 Vector: TypeAlias = npt.NDArray[np.int64]

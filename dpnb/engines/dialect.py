@@ -15,9 +15,9 @@ from dpnb.engines.ids import IdRule
 from dpnb.engines.marginals import MarginalScan
 from dpnb.schema.columns import Category
 from dpnb.schema.joins import Join
+from dpnb.schema.predicates import EVERY, And, Predicate, Within
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
-from dpnb.sql.query import EVERY, And, Predicate, Within
 from dpnb.sql.values import Arithmetic, Column, Number, Value, bounds_of
 from dpnb.views.measures import MAX_SUMMED, Axis, Count, Distinct, Measure, Scan, Sum, Units
 

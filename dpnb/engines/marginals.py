@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpnb.sql.query import Predicate
+from dpnb.schema.predicates import Predicate
 from dpnb.sql.values import Value
 from dpnb.views.measures import Sum
 

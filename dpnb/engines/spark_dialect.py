@@ -15,8 +15,8 @@ from dpnb.engines.codes import Texts, alike_ids, code_of, no_ids
 from dpnb.engines.dialect import Dialect, literal
 from dpnb.engines.ids import BLANKS, IdRule, Steps
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real
+from dpnb.schema.predicates import EVERY, Predicate
 from dpnb.schema.reading import FALSE, NUMBER, TRUE
-from dpnb.sql.query import EVERY, Predicate
 from dpnb.views.measures import TICKS, Measure, Sum
 
 WHOLE = {"TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN"}

@@ -23,9 +23,9 @@ from dpnb.engines.scans import Engine, Exact, Tally, engine_failure, guarded
 from dpnb.engines.sources import repeated
 from dpnb.errors import DpnbError
 from dpnb.schema.joins import Join
+from dpnb.schema.predicates import EVERY
 from dpnb.schema.schema import Schema, groups_asked
 from dpnb.schema.table import Table
-from dpnb.sql.query import EVERY
 from dpnb.views.measures import Axis, Scan
 
 if TYPE_CHECKING:

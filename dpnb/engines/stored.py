@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dpnb.codes import Interval
 from dpnb.schema.columns import Kind, Real, cell_count, code_bytes
-from dpnb.sql.query import Within
+from dpnb.schema.predicates import Within
 from dpnb.views.measures import Sum
 
 Vector: TypeAlias = npt.NDArray[Any]

@@ -32,9 +32,10 @@ from dpnb.ledger.store import Store
 from dpnb.privacy.definition import ZCDP
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.releases.options import read_values
+from dpnb.schema.predicates import plain
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
-from dpnb.sql.canonical import plain, read
+from dpnb.sql.canonical import read
 from dpnb.sql.formulas import Quantile, Variance
 from dpnb.sql.query import Aggregate, Derived
 

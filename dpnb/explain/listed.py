@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from dpnb.errors import RequestError, SqlError, given
+from dpnb.schema.predicates import Predicate, plain
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
-from dpnb.sql.canonical import plain
 from dpnb.sql.parser import parse
-from dpnb.sql.query import Predicate
 
 MAX_LISTED = 1_000
 """Largest number of conditions in a list."""

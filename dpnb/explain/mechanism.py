@@ -21,8 +21,7 @@ from dpnb.explain.ranks import rank_intervals
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.one_off import top_k
 from dpnb.schema.columns import cell_count
-from dpnb.sql.canonical import simplify
-from dpnb.sql.query import EVERY, And, Or, Predicate, Within
+from dpnb.schema.predicates import EVERY, And, Or, Predicate, Within, simplify
 from dpnb.views.measures import Count, Measure, Scan
 
 

@@ -19,10 +19,9 @@ from dpnb.errors import RequestError, given, nearest
 from dpnb.explain.listed import read_listed
 from dpnb.explain.unbinned import remedy, unbinned_sentence
 from dpnb.schema.columns import Category, Kind
+from dpnb.schema.predicates import And, Or, Predicate, Within, plain, simplify
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
-from dpnb.sql.canonical import plain, simplify
-from dpnb.sql.query import And, Or, Predicate, Within
 
 Connective: TypeAlias = Literal["and", "or"]
 

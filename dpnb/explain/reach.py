@@ -14,10 +14,10 @@ from dpnb.errors import RequestError
 from dpnb.explain.target import Target
 from dpnb.ledger.store import Store
 from dpnb.releases.held import ReleaseCache
+from dpnb.schema.predicates import EVERY
 from dpnb.schema.table import Table
 from dpnb.sql.canonical import read
 from dpnb.sql.functions import Function
-from dpnb.sql.query import EVERY
 
 
 def largest_influence(target: Target, rows: float) -> float:

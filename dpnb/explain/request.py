@@ -18,7 +18,7 @@ from dpnb.privacy.definition import ZCDP
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.noise import Noise
 from dpnb.releases.runner import Runner
-from dpnb.sql.canonical import plain
+from dpnb.schema.predicates import plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ from typing import Any, assert_never
 
 from dpnb.errors import RequestError
 from dpnb.explain.influence import Lattice, Mode, sensitivity, spread
+from dpnb.schema.predicates import And, Predicate, plain, simplify
 from dpnb.schema.schema import Schema, Unit
-from dpnb.sql.canonical import plain, plain_value, simplify
+from dpnb.sql.canonical import plain_value
 from dpnb.sql.functions import Function
-from dpnb.sql.query import Aggregate, And, Predicate, Query
+from dpnb.sql.query import Aggregate, Query
 from dpnb.views.measures import Sum, sum_of
 
 

@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from dpnb.schema import predicates
 from dpnb.schema.joins import looked_up
-from dpnb.sql.canonical import read_predicate, read_value
+from dpnb.sql.canonical import read_value
 
 Named: TypeAlias = tuple[str, str]
 """The name of a table and of one of its columns."""
@@ -25,7 +26,7 @@ def read_by(definition: Mapping[str, Any]) -> frozenset[Named]:
     """
     if "measure" in definition:
         value = read_value(definition["measure"][1])
-        names = {*definition["keys"], *read_predicate(definition["where"]).columns}
+        names = {*definition["keys"], *predicates.read(definition["where"]).columns}
         names |= set() if value is None else value.columns
         names |= {str(column) for column, _ in definition.get("histogram", ())}
         return resolved(str(definition["table"]), names)
@@ -34,10 +35,10 @@ def read_by(definition: Mapping[str, Any]) -> frozenset[Named]:
 
 def asked_of(query: Mapping[str, Any]) -> frozenset[Named]:
     """Return the columns that a statement reads, from its description by ``dpnb.sql.canonical``."""
-    names = {*query["keys"], *read_predicate(query["where"]).columns}
+    names = {*query["keys"], *predicates.read(query["where"]).columns}
     for _, argument, condition in query["aggregates"]:
         value = read_value(argument)
-        names |= read_predicate(condition).columns | (set() if value is None else value.columns)
+        names |= predicates.read(condition).columns | (set() if value is None else value.columns)
     return resolved(str(query["table"]), names)
 
 

@@ -18,18 +18,11 @@ from typing import Any, TypeAlias, TypeVar
 
 from dpnb.codes import Code, Interval
 from dpnb.privacy.loss import PrivacyLoss, ceiling_digits
+from dpnb.schema import predicates
+from dpnb.schema.predicates import Box, Side
 
-Side: TypeAlias = tuple[str, tuple[Interval, ...], bool]
-"""A box's condition on one column: the value lies in an interval, or may be missing."""
 Place: TypeAlias = tuple[str, int]
 """A version of a table."""
-Box: TypeAlias = tuple[Side, ...]
-"""The rows that satisfy every side; columns without a side are free."""
-
-MOST_BOXES = 32
-"""Most boxes of a condition; one with more is loosened, and its region then covers more."""
-MOST_INTERVALS = 64
-"""Most intervals of a column in a condition; with more, all codes between them count too."""
 MOST_CELLS = 2_000
 """A column that would make more bins than this is left out; more regions then seem to meet."""
 MOST_HELD = 4_000
@@ -66,7 +59,7 @@ class Region:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hull", _hull(self.boxes))
+        object.__setattr__(self, "hull", predicates.hull(self.boxes))
         size = sum(max(1, len(side[1])) for box in self.boxes for side in box)
         object.__setattr__(self, "size", size)
         object.__setattr__(self, "_hash", hash((self.table, self.version, self.boxes)))
@@ -87,29 +80,6 @@ class Region:
     def loosened(self) -> Region:
         """Return the smallest region that contains this one and has one box of single intervals."""
         return Region(self.table, self.version, (_box(self.hull),) if self.boxes else ())
-
-
-def _hull(boxes: Sequence[Box]) -> dict[str, tuple[Code, Code, bool]]:
-    """Return for each column the smallest and largest code, and whether it may be missing."""
-    hull: dict[str, tuple[Code, Code, bool]] = {}
-    for number, box in enumerate(boxes):
-        sides = {
-            column: (_ends(intervals), null)
-            for column, intervals, null in box
-            if not number or column in hull
-        }
-        # a column without a side in one of the boxes is free
-        hull = {
-            column: (low, high, null)
-            if not number
-            else (min(low, hull[column][0]), max(high, hull[column][1]), null or hull[column][2])
-            for column, ((low, high), null) in sides.items()
-        }
-    return hull
-
-
-def _ends(intervals: tuple[Interval, ...]) -> Interval:
-    return (intervals[0][0], intervals[-1][1]) if intervals else (math.inf, -math.inf)
 
 
 def _box(hull: Mapping[str, tuple[Code, Code, bool]]) -> Box:
@@ -139,77 +109,11 @@ def region(definition: Mapping[str, Any]) -> Region:
         return Region(table, version, ((),))
     present = [*definition["keys"], *([value] if isinstance(value, str) else [])]
     keys = {str(column): (_PRESENT, False) for column in present}
-    boxes = (_intersected(keys, box) for box in _boxes(definition["where"]))
+    boxes = (predicates.intersected(keys, box) for box in predicates.boxes(definition["where"]))
     box_set = {
         tuple(sorted((c, *side) for c, side in box.items())) for box in boxes if box is not None
     }
     return Region(table, version, tuple(sorted(box_set)))
-
-
-_Sides: TypeAlias = Mapping[str, tuple[tuple[Interval, ...], bool]]
-
-
-def _boxes(formula: Any) -> list[_Sides]:
-    """Return boxes that together contain at least the rows of a condition in plain form."""
-    if not isinstance(formula, Mapping):
-        column, intervals, null = formula
-        ranges = _apart(intervals)
-        if len(ranges) > MOST_INTERVALS:
-            ranges = (_ends(ranges),)
-        return [{str(column): (ranges, bool(null))}] if ranges or null else []
-    ((word, parts),) = formula.items()
-    part_boxes = [_boxes(part) for part in parts]
-    if word == "or":
-        either = [box for boxes in part_boxes for box in boxes]
-        return either if len(either) <= MOST_BOXES and {} not in either else [{}]
-    if word != "and":
-        raise ValueError("this is not a condition")
-    both: list[_Sides] = [{}]
-    for boxes in sorted(part_boxes, key=len):
-        # leaving out a part of a conjunction makes it larger
-        if len(both) * len(boxes) <= MOST_BOXES:
-            pairs = (_intersected(one, other) for one in both for other in boxes)
-            both = [box for box in pairs if box is not None]
-    return both
-
-
-def _intersected(one: _Sides, other: _Sides) -> _Sides | None:
-    """Return the box of the rows in both, or None if there can be none."""
-    box = {**one, **other}
-    for column in one.keys() & other.keys():
-        (left, left_null), (right, right_null) = one[column], other[column]
-        box[column] = common, null = _common(left, right), left_null and right_null
-        if not common and not null:
-            return None
-    return box
-
-
-def _common(left: tuple[Interval, ...], right: tuple[Interval, ...]) -> tuple[Interval, ...]:
-    """Return the codes in both; the intervals are sorted and disjoint."""
-    if left == right:
-        return left
-    overlaps = []
-    i = j = 0
-    while i < len(left) and j < len(right):
-        low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
-        if low <= high:
-            overlaps.append((low, high))
-        if left[i][1] < right[j][1]:
-            i += 1
-        else:
-            j += 1
-    return tuple(overlaps)
-
-
-def _apart(intervals: Iterable[Sequence[Code]]) -> tuple[Interval, ...]:
-    """Return the intervals sorted, and merged where they overlap."""
-    ranges: list[Interval] = []
-    for low, high in sorted((low, high) for low, high in intervals if low <= high):
-        if ranges and low <= ranges[-1][1]:
-            ranges[-1] = ranges[-1][0], max(high, ranges[-1][1])
-        else:
-            ranges.append((low, high))
-    return tuple(ranges)
 
 
 def worst(levels: Mapping[Region, Fraction]) -> Fraction:
@@ -311,7 +215,7 @@ def _met(learned: Mapping[Region, _Loss], box: Box | None) -> Mapping[Region, _L
     if box is None:
         return {view_region: loss for view_region, loss in learned.items() if not view_region.boxes}
     regions = list(learned)
-    for column, (low, high, null) in _hull([box]).items():
+    for column, (low, high, null) in predicates.hull([box]).items():
         regions = [
             view_region
             for view_region in regions
@@ -436,7 +340,7 @@ def _cut(box: Box, sides: Mapping[str, Side]) -> Box | None:
         if other is None:
             conditions.append(side)
         elif side != other:
-            common, null = _common(side[1], other[1]), side[2] and other[2]
+            common, null = predicates.common(side[1], other[1]), side[2] and other[2]
             if not common and not null:
                 return None
             if common != other[1] or null != other[2]:

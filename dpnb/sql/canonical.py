@@ -7,110 +7,14 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from dpnb.codes import Interval
+from dpnb.schema import predicates
 from dpnb.schema.joins import own_name
+from dpnb.schema.predicates import plain
 from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import plain_formula, read_formula
 from dpnb.sql.functions import Function
-from dpnb.sql.query import (
-    EVERY,
-    NONE,
-    Aggregate,
-    And,
-    Derived,
-    Key,
-    Or,
-    Predicate,
-    Query,
-    Within,
-)
+from dpnb.sql.query import Aggregate, Derived, Key, Query
 from dpnb.sql.values import Arithmetic, Case, Column, Number, Value
-
-
-def simplify(predicate: Predicate, schema: Schema) -> Predicate:
-    """Flatten, merge atoms on one column, drop constant parts, and sort the rest."""
-    if isinstance(predicate, Within):
-        return _atom(predicate, schema)
-    conjunction = isinstance(predicate, And)
-    neutral, absorbing = (EVERY, NONE) if conjunction else (NONE, EVERY)
-    atoms: dict[str, Within] = {}
-    others: list[Predicate] = []
-    stack = [simplify(part, schema) for part in reversed(predicate.parts)]
-    while stack:
-        part = stack.pop()
-        if part == absorbing:
-            return absorbing
-        if part == neutral:
-            continue
-        if type(part) is type(predicate):
-            stack.extend(reversed(part.parts))
-        elif isinstance(part, Within):
-            earlier_atom = atoms.get(part.column)
-            atoms[part.column] = (
-                part if earlier_atom is None else _merge(earlier_atom, part, schema, conjunction)
-            )
-        else:
-            others.append(part)
-    merged = [_atom(atom, schema) for atom in atoms.values()]
-    if absorbing in merged:
-        return absorbing
-    parts = {*(part for part in merged if part != neutral), *others}
-    ordered = tuple(sorted(parts, key=str))
-    if len(ordered) == 1:
-        return ordered[0]
-    return type(predicate)(ordered)
-
-
-def _atom(atom: Within, schema: Schema) -> Predicate:
-    scale = schema[atom.column].scale
-    intervals = scale.intersection(atom.intervals, ((scale.low, scale.high),))
-    if atom.null and intervals == ((scale.low, scale.high),):
-        return EVERY
-    if not atom.null and not intervals:
-        return NONE
-    return Within(atom.column, intervals, atom.null)
-
-
-def _merge(left: Within, right: Within, schema: Schema, conjunction: bool) -> Within:
-    scale = schema[left.column].scale
-    if conjunction:
-        both = scale.intersection(left.intervals, right.intervals)
-        return Within(left.column, both, left.null and right.null)
-    either = scale.union([*left.intervals, *right.intervals])
-    return Within(left.column, either, left.null or right.null)
-
-
-def can_hold(predicate: Predicate, group: Mapping[str, Interval]) -> bool:
-    """Return whether a row of a group can satisfy a condition.
-
-    ``group`` gives the interval of codes of each column. The result is True when in doubt. It
-    follows from the statement and the declared groups alone.
-    """
-    if isinstance(predicate, Within):
-        if predicate.column not in group:
-            return bool(predicate.intervals) or predicate.null
-        low, high = group[predicate.column]
-        return any(first <= high and low <= last for first, last in predicate.intervals)
-    possible = (can_hold(part, group) for part in predicate.parts)
-    return all(possible) if isinstance(predicate, And) else any(possible)
-
-
-def plain(predicate: Predicate) -> Any:
-    """Return a predicate as plain data (JSON): ``[column, intervals, null]`` or ``{op: parts}``."""
-    if isinstance(predicate, Within):
-        return [predicate.column, [list(pair) for pair in predicate.intervals], predicate.null]
-    word = "and" if isinstance(predicate, And) else "or"
-    return {word: [plain(part) for part in predicate.parts]}
-
-
-def read_predicate(data: Any) -> Predicate:
-    """Build a predicate from the data of :func:`plain`."""
-    if isinstance(data, Mapping):
-        ((word, parts),) = data.items()
-        predicates = tuple(read_predicate(part) for part in parts)
-        return And(predicates) if word == "and" else Or(predicates)
-    column, intervals, null = data
-    return Within(column, tuple((low, high) for low, high in intervals), null)
 
 
 def plain_value(value: Value | None) -> Any:
@@ -137,7 +41,7 @@ def read_value(data: Any) -> Value | None:
         return Number(Fraction(parts))
     if word == "case":
         *branches, default = parts
-        cases = tuple((read_predicate(test), read_value(result)) for test, result in branches)
+        cases = tuple((predicates.read(test), read_value(result)) for test, result in branches)
         return Case(cases, read_value(default))
     left, right = (read_value(part) for part in parts)
     if left is None or right is None:
@@ -187,7 +91,7 @@ def read(described: Mapping[str, Any], schema: Schema) -> Query:
         )
         for formula, leaves, place in described.get("derived", ())
     )
-    where = read_predicate(described["where"])
+    where = predicates.read(described["where"])
     return Query(described["table"], keys, aggregates, where, derived=derived, schema=schema)
 
 
@@ -199,7 +103,7 @@ def _read_aggregate(data: Sequence[Any], names: set[str]) -> Aggregate:
     function = Function(data[0])
     if function is Function.FORMULA:
         raise ValueError("a formula is not an aggregate")
-    value, condition = read_value(data[1]), read_predicate(data[2])
+    value, condition = read_value(data[1]), predicates.read(data[2])
     alias = unused(default_alias(function, value), names)
     return Aggregate(function, value, condition, alias)
 

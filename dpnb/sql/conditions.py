@@ -12,8 +12,7 @@ from sqlglot import expressions as exp
 from dpnb.codes import Interval, scalar
 from dpnb.errors import SchemaError, SqlError, nearest
 from dpnb.schema.columns import Category, Constant
-from dpnb.sql.canonical import simplify
-from dpnb.sql.query import And, Or, Predicate, Within
+from dpnb.schema.predicates import And, Or, Predicate, Within, simplify
 from dpnb.sql.quoting import as_written
 from dpnb.sql.relations import Relation, Scope
 from dpnb.sql.source import Node, Source, others

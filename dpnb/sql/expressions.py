@@ -6,9 +6,9 @@ from fractions import Fraction
 
 from sqlglot import expressions as exp
 
+from dpnb.schema.predicates import EVERY, NONE, Predicate
 from dpnb.sql.conditions import Conditions
 from dpnb.sql.functions import Function
-from dpnb.sql.query import EVERY, NONE, Predicate
 from dpnb.sql.source import Node, others
 from dpnb.sql.values import (
     Arithmetic,

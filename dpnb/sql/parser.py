@@ -16,22 +16,19 @@ from sqlglot import expressions as exp
 from dpnb.errors import SqlError, given, nearest
 from dpnb.schema.columns import cell_count
 from dpnb.schema.joins import own_name
+from dpnb.schema.predicates import EVERY, And, Predicate, simplify
 from dpnb.schema.table import Table
 from dpnb.sql.aggregates import Aggregates, bare, is_formula, same
-from dpnb.sql.canonical import simplify
 from dpnb.sql.conditions import COMPARISONS, FLIPPED, Conditions
 from dpnb.sql.query import (
-    EVERY,
     MAX_CELLS,
     Aggregate,
-    And,
     Compare,
     Derived,
     Having,
     Junction,
     Key,
     Order,
-    Predicate,
     Query,
 )
 from dpnb.sql.quoting import as_written, meant, names_of

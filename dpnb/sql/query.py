@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dpnb.codes import Interval
+from dpnb.schema.predicates import EVERY, Predicate
 from dpnb.sql.formulas import Leaf, Quantile, Statistic, Variance, linear, nodes, statistics_of
 from dpnb.sql.functions import Function
 
@@ -19,59 +19,6 @@ if TYPE_CHECKING:
 
 MAX_CELLS = 10_000
 """Limit on the groups of a statement, and on the bins of a quantile in all groups together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Within:
-    """True for rows whose normalised value of ``column`` lies in one of the intervals of codes.
-
-    Missing values satisfy it only if ``null`` is true (``IS NULL``).
-    """
-
-    column: str
-    intervals: tuple[Interval, ...]
-    null: bool = False
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The columns that the predicate uses."""
-        return frozenset((self.column,))
-
-
-@dataclass(frozen=True, slots=True)
-class And:
-    """True when every part is true; ``And(())`` is always true."""
-
-    parts: tuple[Predicate, ...]
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The columns that the predicate uses."""
-        return frozenset[str]().union(*(part.columns for part in self.parts))
-
-
-@dataclass(frozen=True, slots=True)
-class Or:
-    """True when at least one part is true; ``Or(())`` is never true."""
-
-    parts: tuple[Predicate, ...]
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The columns that the predicate uses."""
-        return frozenset[str]().union(*(part.columns for part in self.parts))
-
-
-Predicate: TypeAlias = Within | And | Or
-"""A two-valued predicate in negation normal form.
-
-SQL's three-valued logic keeps exactly the rows for which the normal form is true: NOT moves inwards
-by De Morgan's laws, which hold with NULL, and each atom names the non-missing values that satisfy
-it.
-"""
-
-EVERY = And(())
-NONE = Or(())
 
 
 @dataclass(frozen=True, slots=True)

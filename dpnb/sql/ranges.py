@@ -14,8 +14,8 @@ from typing import TypeAlias, assert_never
 
 from dpnb.codes import Interval, Scale, outward
 from dpnb.schema.columns import cell_count
+from dpnb.schema.predicates import EVERY, NONE, And, Or, Predicate, Within, simplify
 from dpnb.schema.schema import Schema
-from dpnb.sql.canonical import simplify
 from dpnb.sql.formulas import (
     Applied,
     Combined,
@@ -27,7 +27,7 @@ from dpnb.sql.formulas import (
     linear,
 )
 from dpnb.sql.functions import Function
-from dpnb.sql.query import EVERY, NONE, Aggregate, And, Derived, Or, Predicate, Query, Within
+from dpnb.sql.query import Aggregate, Derived, Query
 from dpnb.sql.values import Arithmetic, Case, Column, Number, Value, image
 
 Bound: TypeAlias = Fraction | float

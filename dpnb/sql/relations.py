@@ -10,8 +10,8 @@ from sqlglot import expressions as exp
 
 from dpnb.errors import SchemaError, nearest
 from dpnb.schema.joins import ITSELF, MOST_JOINS, PRESENT, Join, lookup
+from dpnb.schema.predicates import Within
 from dpnb.schema.table import Table
-from dpnb.sql.query import Within
 from dpnb.sql.source import Node, Source, others
 
 Side: TypeAlias = tuple[int, str]

@@ -14,10 +14,11 @@ from typing import TypeAlias
 from sqlglot import expressions as exp
 
 from dpnb.schema.columns import cell_count
+from dpnb.schema.predicates import EVERY, Predicate
 from dpnb.sql.expressions import Arguments
 from dpnb.sql.formulas import Applied, Formula, Quantile, Variance
 from dpnb.sql.functions import Function
-from dpnb.sql.query import EVERY, MAX_CELLS, Aggregate, Predicate
+from dpnb.sql.query import MAX_CELLS, Aggregate
 from dpnb.sql.source import Node, others
 from dpnb.sql.values import Arithmetic, Column, Number, Value, bounds_of
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from dpnb.schema.columns import MAX_INTEGER, Integer, Real
 
 if TYPE_CHECKING:
+    from dpnb.schema.predicates import Predicate
     from dpnb.schema.schema import Schema
-    from dpnb.sql.query import Predicate
 
 Operator: TypeAlias = Literal["+", "-", "*", "/"]
 

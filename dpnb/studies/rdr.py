@@ -23,8 +23,8 @@ from dpnb.privacy.noise import Noise
 from dpnb.risk import preferences
 from dpnb.risk.plan import Mechanism
 from dpnb.risk.selection import FIRST
-from dpnb.sql.canonical import simplify
-from dpnb.sql.query import EVERY, Query
+from dpnb.schema.predicates import EVERY, simplify
+from dpnb.sql.query import Query
 from dpnb.views.measures import Count, Sum
 from dpnb.views.view import view_keys, views_of
 

@@ -12,9 +12,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 from dpnb.privacy.definition import ZCDP
-from dpnb.sql.canonical import simplify
+from dpnb.schema.predicates import And, Predicate, Within, simplify
 from dpnb.sql.functions import Function
-from dpnb.sql.query import Aggregate, And, Predicate, Query, Within
+from dpnb.sql.query import Aggregate, Query
 from dpnb.sql.values import Column
 from dpnb.views.histogram import Histogram
 

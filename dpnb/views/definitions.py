@@ -7,8 +7,9 @@ from fractions import Fraction
 from typing import Any
 
 from dpnb.codes import Interval, Scale
+from dpnb.schema import predicates
 from dpnb.schema.schema import Schema
-from dpnb.sql.canonical import read_predicate, read_value
+from dpnb.sql.canonical import read_value
 from dpnb.sql.values import Column
 from dpnb.views.histogram import Histogram, Strategy
 from dpnb.views.measures import Axis, Count, Distinct, Measure, Units, sum_about, sum_of
@@ -24,7 +25,7 @@ def read_view(definition: Mapping[str, Any], schema: Schema) -> View:
         If the view does not fit the schema.
     """
     table, version = str(definition["table"]), int(definition["version"])
-    keys, where = tuple(definition["keys"]), read_predicate(definition["where"])
+    keys, where = tuple(definition["keys"]), predicates.read(definition["where"])
     if "histogram" in definition:
         axes = tuple(
             Axis(column, _cells(cells, schema[column].scale))

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dpnb.codes import Interval
 from dpnb.errors import RequestError, SchemaError, given, nearest
 from dpnb.schema.columns import Category, Kind
+from dpnb.schema.predicates import EVERY
 from dpnb.schema.schema import Schema
-from dpnb.sql.query import EVERY
 from dpnb.views.measures import Axis, Count
 from dpnb.views.view import View
 

@@ -12,9 +12,9 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from dpnb.codes import Interval
+from dpnb.schema.predicates import Predicate
 from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import plain_value
-from dpnb.sql.query import Predicate
 from dpnb.sql.values import Bounds, Column, Value, bounds_of
 
 MAX_ROWS = 2**40

@@ -8,8 +8,8 @@ from fractions import Fraction
 from dpnb.codes import Code, Interval
 from dpnb.schema.columns import EPOCH, Category, Date, Kind
 from dpnb.schema.joins import is_looked_up
+from dpnb.schema.predicates import EVERY, And, Predicate, Within
 from dpnb.schema.schema import Schema
-from dpnb.sql.query import EVERY, And, Predicate, Within
 from dpnb.sql.values import Arithmetic, Column, Number, Value
 from dpnb.views.histogram import Histogram
 from dpnb.views.measures import Count, Distinct, Units

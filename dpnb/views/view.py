@@ -16,10 +16,10 @@ from dpnb.codes import Interval
 from dpnb.privacy.calibrate import NoiseDistribution, distribution
 from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.schema.columns import cell_count
+from dpnb.schema.predicates import EVERY, And, Predicate, can_hold, plain, simplify
 from dpnb.schema.schema import Schema, Unit, groups_counted
-from dpnb.sql.canonical import can_hold, plain, simplify
 from dpnb.sql.functions import Function
-from dpnb.sql.query import EVERY, Aggregate, And, Predicate, Query
+from dpnb.sql.query import Aggregate, Query
 from dpnb.sql.values import Column
 from dpnb.views.measures import Count, Distinct, Measure, Scan, Units, sum_of
 

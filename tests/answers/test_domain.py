@@ -7,8 +7,8 @@ import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table
 from dpnb.answers.domain import Domain, columns_of, moment_of
+from dpnb.schema.predicates import EVERY
 from dpnb.sql.parser import parse
-from dpnb.sql.query import EVERY
 from dpnb.views.histogram import Histogram, Strategy
 from dpnb.views.measures import Axis, Count
 from dpnb.views.view import views_of

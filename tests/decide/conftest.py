@@ -12,9 +12,10 @@ import pytest
 
 from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.decide.conditions import Atom, Condition, Node, Tree, condition_of, read_condition
+from dpnb.schema.predicates import EVERY
 from dpnb.sql.functions import Function
 from dpnb.sql.parser import parse
-from dpnb.sql.query import EVERY, Aggregate
+from dpnb.sql.query import Aggregate
 from dpnb.sql.values import Column
 from tests.kit.loaded import loaded_once  # noqa: F401
 from tests.kit.noise import DiscreteNoise

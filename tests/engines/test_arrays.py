@@ -23,7 +23,7 @@ from dpnb.engines.marginals import MarginalScan
 from dpnb.engines.statements import StatementEngine
 from dpnb.errors import EngineError
 from dpnb.schema.columns import code_bytes
-from dpnb.sql.query import EVERY, NONE, Or, Within
+from dpnb.schema.predicates import EVERY, NONE, Or, Within
 from dpnb.views.measures import Count, Scan
 from tests.kit.engines import ON_ADULT, STATEMENTS, OtherLooks, Units, rows, schema
 from tests.kit.inside import runner

@@ -9,7 +9,7 @@ import pytest
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import SchemaError
-from dpnb.sql.query import EVERY, Within
+from dpnb.schema.predicates import EVERY, Within
 from dpnb.sql.values import Column
 from dpnb.views.measures import Count, Scan, Sum, Units, sum_of
 

@@ -21,8 +21,8 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.marginals import Marginals, MarginalScan
 from dpnb.errors import EngineError
 from dpnb.schema.columns import cell_count
+from dpnb.schema.predicates import EVERY
 from dpnb.sql.parser import parse
-from dpnb.sql.query import EVERY
 from dpnb.views.measures import sum_of
 from tests.kit.loaded import engine_of
 
@@ -80,8 +80,7 @@ def normalised(frame):
 
 def scan_of(sql, groups, sets, schema=SCHEMA, name="t"):
     """The scan of the first aggregate of a statement."""
-    from dpnb.sql.canonical import simplify
-    from dpnb.sql.query import And
+    from dpnb.schema.predicates import And, simplify
 
     query = parse(sql, {name: Table(name, None, schema)})
     aggregate = query.aggregates[0]

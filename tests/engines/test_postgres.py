@@ -28,8 +28,8 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.scans import engine_failure
 from dpnb.errors import EngineError, InterruptedRequestError, SchemaError
 from dpnb.ledger.accounts import ANALYST
+from dpnb.schema.predicates import EVERY
 from dpnb.schema.reading import canonical
-from dpnb.sql.query import EVERY
 from dpnb.sql.values import Column
 from dpnb.views.measures import Scan, Sum, sum_of
 from dpnb.views.measures import Units as Ids

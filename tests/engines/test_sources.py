@@ -23,7 +23,7 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.rules import values_rule
 from dpnb.engines.summary import summarise
 from dpnb.errors import EngineError, SchemaError
-from dpnb.sql.query import EVERY
+from dpnb.schema.predicates import EVERY
 from dpnb.views.measures import Count, Scan
 from tests.kit import engines as shapes
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dpnb import Integer, Real, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
-from dpnb.sql.query import EVERY
+from dpnb.schema.predicates import EVERY
 from dpnb.sql.values import Column
 from dpnb.views.measures import Scan, sum_of
 

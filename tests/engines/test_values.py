@@ -12,8 +12,8 @@ import pytest
 from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.engines.dialect import Dialect
 from dpnb.engines.duckdb import DuckDBEngine, connected
+from dpnb.schema.predicates import EVERY
 from dpnb.sql.parser import parse
-from dpnb.sql.query import EVERY
 from dpnb.sql.values import Column
 from dpnb.views.measures import Scan, sum_of
 from dpnb.views.view import views_of

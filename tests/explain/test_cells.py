@@ -131,7 +131,7 @@ class TestAgainstMasks:
         pairs = {(schema["a"].values.index(a), schema["b"].values.index(b))
                  for a, b in zip(frame["a"], frame["b"], strict=True)}  # fmt: skip
         from dpnb.engines.marginals import MarginalScan
-        from dpnb.sql.query import EVERY
+        from dpnb.schema.predicates import EVERY
 
         scan = MarginalScan((), (), ((),), EVERY, None, None, (("a", "b"),), {"a": 30, "b": 30})
         engine = DuckDBEngine(table)

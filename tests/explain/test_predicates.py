@@ -15,7 +15,7 @@ from dpnb.explain.listed import condition
 from dpnb.explain.options import CANDIDATES
 from dpnb.explain.predicates import Space, space
 from dpnb.releases.options import read_values
-from dpnb.sql.canonical import plain
+from dpnb.schema.predicates import plain
 
 
 def sized(*sizes):

@@ -15,10 +15,10 @@ from dpnb import Integer
 from dpnb.engines import dialect, duckdb, normaliser
 from dpnb.errors import SqlError
 from dpnb.estimation import formula, quantile
+from dpnb.schema.predicates import EVERY
 from dpnb.schema.table import Table
 from dpnb.sql import conditions, relations, statistics
 from dpnb.sql.expressions import Arguments
-from dpnb.sql.query import EVERY
 from dpnb.views import view
 from tests.fuzz import run
 from tests.fuzz.features import SEED, Features, choose

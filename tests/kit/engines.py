@@ -19,8 +19,8 @@ from dpnb.engines.contributions import ContributionScan, Part
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.marginals import MarginalScan
 from dpnb.schema.columns import cell_count
+from dpnb.schema.predicates import EVERY
 from dpnb.sql.parser import parse
-from dpnb.sql.query import EVERY
 from dpnb.sql.values import Column
 from dpnb.views.measures import Axis, Count, Distinct, Scan, sum_about, sum_of
 from tests.kit import ids

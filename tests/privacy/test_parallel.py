@@ -27,6 +27,7 @@ from dpnb.privacy.budget import Budget
 from dpnb.privacy.definition import PURE
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.parallel import Region, region, worst, worst_in, worst_off
+from dpnb.schema import predicates
 
 EVERY: Any = {"and": []}
 NOBODY: Any = {"or": []}
@@ -100,11 +101,11 @@ class TestRegion:
     def test_a_condition_of_too_many_boxes_is_loosened_never_tightened(self) -> None:
         pairs = [{"or": [within(f"a{i}", (0, 0)), within(f"b{i}", (0, 0))]} for i in range(20)]
         (found,) = rows({"and": pairs})
-        assert 0 < len(found.boxes) <= parallel.MOST_BOXES
+        assert 0 < len(found.boxes) <= predicates.MOST_BOXES
         outside = within("a0", (1, 1)), within("b0", (1, 1))
         assert total({"and": pairs}, EVERY) == 2 * TENTH
         assert total({"and": pairs}, {"and": [*outside]}) == TENTH
-        many = {"or": [within(f"a{i}", (0, 0)) for i in range(parallel.MOST_BOXES + 1)]}
+        many = {"or": [within(f"a{i}", (0, 0)) for i in range(predicates.MOST_BOXES + 1)]}
         assert rows(many)[0].boxes == ((),)
 
     @pytest.mark.parametrize("where", [{"not": []}, ["a"], None, {"and": [7]}])

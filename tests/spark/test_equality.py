@@ -9,7 +9,7 @@ import dpnb
 from dpnb import Table
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.spark import SparkEngine
-from dpnb.sql.query import EVERY
+from dpnb.schema.predicates import EVERY
 from dpnb.sql.values import Column
 from dpnb.views.measures import Sum, sum_of
 from tests.kit.engines import ON_ADULT, STATEMENTS, OtherLooks, rows, schema

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table
+from dpnb.schema.predicates import EVERY, NONE, And, Or, Within
 from dpnb.sql.canonical import describe
 from dpnb.sql.functions import Function
 from dpnb.sql.parser import parse
-from dpnb.sql.query import EVERY, NONE, Aggregate, And, Compare, Junction, Key, Or, Order, Within
+from dpnb.sql.query import Aggregate, Compare, Junction, Key, Order
 from dpnb.sql.values import Column
 
 pytestmark = pytest.mark.fast

@@ -7,9 +7,9 @@ import pytest
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
 from dpnb.errors import SchemaError, SqlError
 from dpnb.schema.joins import joined, own_name
+from dpnb.schema.predicates import And, Within
 from dpnb.sql.canonical import describe, read
 from dpnb.sql.parser import parse
-from dpnb.sql.query import And, Within
 from dpnb.sql.values import Column
 
 pytestmark = pytest.mark.fast

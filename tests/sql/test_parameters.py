@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dpnb import Category, Date, Integer, Real, Schema, Table
 from dpnb.errors import DpnbError, SqlError
+from dpnb.schema.predicates import NONE, Within
 from dpnb.sql.parser import parse
-from dpnb.sql.query import NONE, Within
 
 pytestmark = pytest.mark.fast
 

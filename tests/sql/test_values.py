@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpnb import Category, Integer, Real, Schema, Table
+from dpnb.schema.predicates import EVERY, Or, Within
 from dpnb.sql.canonical import describe, plain_value, read, read_value
 from dpnb.sql.parser import parse
-from dpnb.sql.query import EVERY, Aggregate, Derived, Or, Within
+from dpnb.sql.query import Aggregate, Derived
 from dpnb.sql.values import Arithmetic, Bounds, Case, Column, Number, bounds_of, subvalues
 
 pytestmark = pytest.mark.fast

@@ -16,9 +16,10 @@ import pytest
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.schema.columns import Category, Integer, Kind, Real
+from dpnb.schema.predicates import EVERY
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
-from dpnb.sql.query import EVERY, Query
+from dpnb.sql.query import Query
 from dpnb.sql.values import Column
 from dpnb.views.measures import Count, Measure, Scan, Sum, Units, sum_of
 from dpnb.views.view import View, transposition, view_keys, views_of

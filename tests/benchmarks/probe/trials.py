@@ -14,8 +14,9 @@ from dpnb.decide.apportion import apportion
 from dpnb.decide.conditions import Atom, Condition, Node, Tree, condition_of
 from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.loss import epsilon_of_rho, rho_of_epsilon
+from dpnb.schema.predicates import Within
 from dpnb.sql.functions import Function
-from dpnb.sql.query import Aggregate, Within
+from dpnb.sql.query import Aggregate
 from dpnb.studies import study
 from dpnb.studies.cases import Case, Mode, Studied, rates
 from dpnb.studies.gradual import gradual, plan_gradual

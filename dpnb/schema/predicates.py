@@ -1,0 +1,248 @@
+"""Conditions on the codes of a row, in one spelling, and the boxes of codes that satisfy them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from dpnb.codes import Code, Interval
+from dpnb.schema.columns import Kind
+
+Side: TypeAlias = tuple[str, tuple[Interval, ...], bool]
+"""A box's condition on one column: the value lies in an interval, or may be missing."""
+Box: TypeAlias = tuple[Side, ...]
+"""The rows that satisfy every side; columns without a side are free."""
+Sides: TypeAlias = Mapping[str, tuple[tuple[Interval, ...], bool]]
+"""The sides of a box by column."""
+
+MOST_BOXES = 32
+"""Most boxes of a condition; one with more is loosened, and its region then covers more."""
+MOST_INTERVALS = 64
+"""Most intervals of a column in a condition; with more, all codes between them count too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """True for rows whose normalised value of ``column`` lies in one of the intervals of codes.
+
+    Missing values satisfy it only if ``null`` is true (``IS NULL``).
+    """
+
+    column: str
+    intervals: tuple[Interval, ...]
+    null: bool = False
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that the predicate uses."""
+        return frozenset((self.column,))
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """True when every part is true; ``And(())`` is always true."""
+
+    parts: tuple[Predicate, ...]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that the predicate uses."""
+        return frozenset[str]().union(*(part.columns for part in self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """True when at least one part is true; ``Or(())`` is never true."""
+
+    parts: tuple[Predicate, ...]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that the predicate uses."""
+        return frozenset[str]().union(*(part.columns for part in self.parts))
+
+
+Predicate: TypeAlias = Within | And | Or
+"""A two-valued predicate in negation normal form.
+
+SQL's three-valued logic keeps exactly the rows for which the normal form is true: NOT moves inwards
+by De Morgan's laws, which hold with NULL, and each atom names the non-missing values that satisfy
+it.
+"""
+
+EVERY = And(())
+NONE = Or(())
+
+
+def simplify(predicate: Predicate, kinds: Mapping[str, Kind]) -> Predicate:
+    """Flatten, merge atoms on one column, drop constant parts, and sort the rest."""
+    if isinstance(predicate, Within):
+        return _atom(predicate, kinds)
+    conjunction = isinstance(predicate, And)
+    neutral, absorbing = (EVERY, NONE) if conjunction else (NONE, EVERY)
+    atoms: dict[str, Within] = {}
+    others: list[Predicate] = []
+    stack = [simplify(part, kinds) for part in reversed(predicate.parts)]
+    while stack:
+        part = stack.pop()
+        if part == absorbing:
+            return absorbing
+        if part == neutral:
+            continue
+        if type(part) is type(predicate):
+            stack.extend(reversed(part.parts))
+        elif isinstance(part, Within):
+            earlier_atom = atoms.get(part.column)
+            atoms[part.column] = (
+                part if earlier_atom is None else _merge(earlier_atom, part, kinds, conjunction)
+            )
+        else:
+            others.append(part)
+    merged = [_atom(atom, kinds) for atom in atoms.values()]
+    if absorbing in merged:
+        return absorbing
+    parts = {*(part for part in merged if part != neutral), *others}
+    ordered = tuple(sorted(parts, key=str))
+    if len(ordered) == 1:
+        return ordered[0]
+    return type(predicate)(ordered)
+
+
+def _atom(atom: Within, kinds: Mapping[str, Kind]) -> Predicate:
+    scale = kinds[atom.column].scale
+    intervals = scale.intersection(atom.intervals, ((scale.low, scale.high),))
+    if atom.null and intervals == ((scale.low, scale.high),):
+        return EVERY
+    if not atom.null and not intervals:
+        return NONE
+    return Within(atom.column, intervals, atom.null)
+
+
+def _merge(left: Within, right: Within, kinds: Mapping[str, Kind], conjunction: bool) -> Within:
+    scale = kinds[left.column].scale
+    if conjunction:
+        both = scale.intersection(left.intervals, right.intervals)
+        return Within(left.column, both, left.null and right.null)
+    either = scale.union([*left.intervals, *right.intervals])
+    return Within(left.column, either, left.null or right.null)
+
+
+def can_hold(predicate: Predicate, group: Mapping[str, Interval]) -> bool:
+    """Return whether a row of a group can satisfy a condition.
+
+    ``group`` gives the interval of codes of each column. The result is True when in doubt. It
+    follows from the statement and the declared groups alone.
+    """
+    if isinstance(predicate, Within):
+        if predicate.column not in group:
+            return bool(predicate.intervals) or predicate.null
+        low, high = group[predicate.column]
+        return any(first <= high and low <= last for first, last in predicate.intervals)
+    possible = (can_hold(part, group) for part in predicate.parts)
+    return all(possible) if isinstance(predicate, And) else any(possible)
+
+
+def plain(predicate: Predicate) -> Any:
+    """Return a predicate as plain data (JSON): ``[column, intervals, null]`` or ``{op: parts}``."""
+    if isinstance(predicate, Within):
+        return [predicate.column, [list(pair) for pair in predicate.intervals], predicate.null]
+    word = "and" if isinstance(predicate, And) else "or"
+    return {word: [plain(part) for part in predicate.parts]}
+
+
+def read(data: Any) -> Predicate:
+    """Build a predicate from the data of :func:`plain`."""
+    if isinstance(data, Mapping):
+        ((word, parts),) = data.items()
+        read_parts = tuple(read(part) for part in parts)
+        return And(read_parts) if word == "and" else Or(read_parts)
+    column, intervals, null = data
+    return Within(column, tuple((low, high) for low, high in intervals), null)
+
+
+def boxes(formula: Any) -> list[Sides]:
+    """Return boxes that together contain at least the rows of a condition in plain form."""
+    if not isinstance(formula, Mapping):
+        column, intervals, null = formula
+        ranges = _apart(intervals)
+        if len(ranges) > MOST_INTERVALS:
+            ranges = (_ends(ranges),)
+        return [{str(column): (ranges, bool(null))}] if ranges or null else []
+    ((word, parts),) = formula.items()
+    part_boxes = [boxes(part) for part in parts]
+    if word == "or":
+        either = [box for alternative in part_boxes for box in alternative]
+        return either if len(either) <= MOST_BOXES and {} not in either else [{}]
+    if word != "and":
+        raise ValueError("this is not a condition")
+    both: list[Sides] = [{}]
+    for factor in sorted(part_boxes, key=len):
+        # leaving out a part of a conjunction makes it larger
+        if len(both) * len(factor) <= MOST_BOXES:
+            pairs = (intersected(one, other) for one in both for other in factor)
+            both = [box for box in pairs if box is not None]
+    return both
+
+
+def intersected(one: Sides, other: Sides) -> Sides | None:
+    """Return the box of the rows in both, or None if there can be none."""
+    box = {**one, **other}
+    for column in one.keys() & other.keys():
+        (left, left_null), (right, right_null) = one[column], other[column]
+        box[column] = codes, null = common(left, right), left_null and right_null
+        if not codes and not null:
+            return None
+    return box
+
+
+def common(left: tuple[Interval, ...], right: tuple[Interval, ...]) -> tuple[Interval, ...]:
+    """Return the codes in both; the intervals are sorted and disjoint."""
+    if left == right:
+        return left
+    overlaps = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
+        if low <= high:
+            overlaps.append((low, high))
+        if left[i][1] < right[j][1]:
+            i += 1
+        else:
+            j += 1
+    return tuple(overlaps)
+
+
+def _apart(intervals: Iterable[Sequence[Code]]) -> tuple[Interval, ...]:
+    """Return the intervals sorted, and merged where they overlap."""
+    ranges: list[Interval] = []
+    for low, high in sorted((low, high) for low, high in intervals if low <= high):
+        if ranges and low <= ranges[-1][1]:
+            ranges[-1] = ranges[-1][0], max(high, ranges[-1][1])
+        else:
+            ranges.append((low, high))
+    return tuple(ranges)
+
+
+def hull(boxes: Sequence[Box]) -> dict[str, tuple[Code, Code, bool]]:
+    """Return for each column the smallest and largest code, and whether it may be missing."""
+    ends: dict[str, tuple[Code, Code, bool]] = {}
+    for number, box in enumerate(boxes):
+        sides = {
+            column: (_ends(intervals), null)
+            for column, intervals, null in box
+            if not number or column in ends
+        }
+        # a column without a side in one of the boxes is free
+        ends = {
+            column: (low, high, null)
+            if not number
+            else (min(low, ends[column][0]), max(high, ends[column][1]), null or ends[column][2])
+            for column, ((low, high), null) in sides.items()
+        }
+    return ends
+
+
+def _ends(intervals: tuple[Interval, ...]) -> Interval:
+    return (intervals[0][0], intervals[-1][1]) if intervals else (math.inf, -math.inf)
