@@ -251,7 +251,7 @@ def test_no_refusal_leaves_rows_behind(wrong, source):
 def test_what_went_before_is_gone_as_well(monkeypatch):
     """An error that was raised while another one was handled keeps the other one."""
 
-    def fail(*_: Any) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
         rows = FRAME
         try:
             raise ValueError(str(rows))
