@@ -1,4 +1,4 @@
-"""Codes on an ordered scale, and operations on closed intervals of codes.
+"""Codes on an ordered scale, intervals of codes, and functions that are constant on intervals.
 
 Every column maps a normalised value to a **code**: the index of a category, an integer, days since
 1970-01-01, or a float. Predicates and groups are closed intervals of codes, so the same operations
@@ -7,18 +7,22 @@ serve all kinds of columns.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from dpnb.errors import RequestError, given
 
 Code: TypeAlias = int | float
 Interval: TypeAlias = tuple[Code, Code]
 """A closed interval of codes, ``low <= high``."""
+Output = TypeVar("Output")
+Other = TypeVar("Other")
 
 
 def _union(intervals: Sequence[Interval], adjacent: bool) -> tuple[Interval, ...]:
@@ -104,6 +108,110 @@ class Scale:
         """Return the codes in both."""
         both = [(max(a, c), min(b, d)) for a, b in left for c, d in right]
         return self.union([(low, high) for low, high in both if low <= high])
+
+
+@dataclass(frozen=True, slots=True)
+class StepFunction(Generic[Output]):
+    """A function of a code that is constant on intervals.
+
+    Functions that are equal everywhere are equal: pieces are sorted, and neighbours with equal
+    outputs are one piece. All codes are whole numbers, or all are floats.
+
+    Parameters
+    ----------
+    pieces : sequence of (low, high, output)
+        Closed intervals of codes without common codes, in any order. A code in none of them has no
+        output; None as the output means the same.
+    null : optional
+        The output of a missing value; None if it has none.
+
+    Examples
+    --------
+    >>> decade = StepFunction([(30, 39, 3), (17, 19, 1), (20, 29, 2), (40, 42, 3)])
+    >>> decade.pieces
+    ((17, 19, 1), (20, 29, 2), (30, 42, 3))
+    >>> decade(25), decade(16), decade.where(3), decade.then(lambda tens: tens > 1).pieces
+    (2, None, ((30, 42),), ((17, 19, False), (20, 42, True)))
+    """
+
+    pieces: tuple[tuple[Code, Code, Output], ...]
+    null: Output | None = None
+
+    def __init__(
+        self, pieces: Iterable[tuple[Code, Code, Output | None]], null: Output | None = None
+    ) -> None:
+        joined: list[tuple[Code, Code, Output]] = []
+        for low, high, output in sorted(pieces, key=lambda piece: piece[0]):
+            if low > high or (joined and low <= joined[-1][1]):
+                raise ValueError("pieces of a step function must be intervals without common codes")
+            if output is None:
+                continue
+            if joined and joined[-1][2] == output and low == _next(joined[-1][1]):
+                joined[-1] = joined[-1][0], high, output
+            else:
+                joined.append((low, high, output))
+        object.__setattr__(self, "pieces", tuple(joined))
+        object.__setattr__(self, "null", null)
+
+    def __call__(self, code: Code) -> Output | None:
+        """Return the output of a code."""
+        number = bisect_right(self.pieces, code, key=lambda piece: piece[0]) - 1
+        if number < 0 or code > self.pieces[number][1]:
+            return None
+        return self.pieces[number][2]
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """The different outputs of codes, in the order of their least codes."""
+        return tuple(dict.fromkeys(output for _, _, output in self.pieces))
+
+    @property
+    def support(self) -> tuple[Interval, ...]:
+        """The codes that have an output, in as few intervals as possible."""
+        return self.then(lambda _: True).where(True)
+
+    def where(self, output: Output) -> tuple[Interval, ...]:
+        """Return the codes with an output."""
+        return tuple((low, high) for low, high, other in self.pieces if other == output)
+
+    def then(self, mapping: Callable[[Output], Other | None]) -> StepFunction[Other]:
+        """Return the function followed by a mapping of its outputs; None stays without output."""
+        images = {output: mapping(output) for output in self.outputs}
+        null = None if self.null is None else mapping(self.null)
+        return StepFunction([(low, high, images[out]) for low, high, out in self.pieces], null)
+
+    def refined(
+        self, other: StepFunction[Other]
+    ) -> StepFunction[tuple[Output | None, Other | None]]:
+        """Return the pairs of this function's and another's output, None where one has none.
+
+        Codes without output in both have none here.
+
+        Examples
+        --------
+        >>> StepFunction([(1, 3, "a")]).refined(StepFunction([(2, 5, "b")])).pieces
+        ((1, 1, ('a', None)), (2, 3, ('a', 'b')), (4, 5, (None, 'b')))
+        """
+        starts = {low for low, _, _ in (*self.pieces, *other.pieces)}
+        starts |= {_next(high) for _, high, _ in (*self.pieces, *other.pieces)}
+        ends = sorted(starts)
+        pieces = [
+            (low, _previous(end), _pair(self(low), other(low)))
+            for low, end in itertools.pairwise(ends)
+        ]
+        return StepFunction(pieces, _pair(self.null, other.null))
+
+
+def _pair(left: Output | None, right: Other | None) -> tuple[Output | None, Other | None] | None:
+    return None if left is None and right is None else (left, right)
+
+
+def _next(code: Code) -> Code:
+    return math.nextafter(code, math.inf) if isinstance(code, float) else code + 1
+
+
+def _previous(code: Code) -> Code:
+    return math.nextafter(code, -math.inf) if isinstance(code, float) else code - 1
 
 
 def outward(value: Fraction | float, towards: float) -> float:
