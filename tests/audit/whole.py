@@ -168,11 +168,11 @@ class _Loaded(LoadedEngine):
     """An engine of rows that another one has loaded, or kept of ids under the same key."""
 
     def bound(self, key: bytes, last: Collection[str] = ()) -> None:
-        if self._loaded._key not in (b"", key):
+        if self._shared._key not in (b"", key):
             raise AssertionError("the key of an earlier session")
-        if not self._loaded._key:
-            self._loaded.bound(key)
-        self._key = self._loaded._key
+        if not self._shared._key:
+            self._shared.bound(key)
+        self._key = self._shared._key
 
 
 @cache

@@ -40,31 +40,31 @@ class LoadedEngine(DuckDBEngine):
 
     def __init__(self, table: Table, loaded: DuckDBEngine) -> None:
         self.__dict__.update(vars(loaded))
-        self._table, self._loaded = table, loaded
+        self._table, self._shared = table, loaded
 
     def _load_own(self) -> None:
-        if self._loaded is not None:
-            self.__dict__.update(vars(DuckDBEngine(self._table)), _loaded=None)
+        if self._shared is not None:
+            self.__dict__.update(vars(DuckDBEngine(self._table)), _shared=None)
 
     def _load_rows(self) -> None:
-        if self._loaded is None:
+        if self._shared is None:
             super()._load_rows()
         else:
-            self._loaded._load_rows()
-            self._files, self._in_place = self._loaded._files, self._loaded._in_place
+            self._shared._load_rows()
+            self._files, self._in_place = self._shared._files, self._shared._in_place
 
     def bound(self, key: bytes, last: Collection[str] = ()) -> None:
-        if self._loaded is None:
+        if self._shared is None:
             super().bound(key, last)
             return
-        if self._loaded._arrays is None:
-            self._loaded.bound(key)
-        self._arrays = self._loaded._arrays
+        if self._shared._arrays is None:
+            self._shared.bound(key)
+        self._arrays = self._shared._arrays
 
     def _load_columns(self, names: Any) -> Any:
-        if self._loaded is None:
+        if self._shared is None:
             return super()._load_columns(names)
-        self._arrays = self._loaded._load_columns(names)
+        self._arrays = self._shared._load_columns(names)
         return self._arrays
 
     def join(self, other: Any, join: Any) -> None:
@@ -76,7 +76,7 @@ class LoadedEngine(DuckDBEngine):
         return super().paired(other, table)
 
     def close(self) -> None:
-        if self._loaded is None:
+        if self._shared is None:
             super().close()
 
 
