@@ -21,6 +21,7 @@ from dpnb.engines.choice import engine_of
 from dpnb.engines.draft import draft_schema
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.rules import values_rule
+from dpnb.engines.scans import guarded
 from dpnb.engines.summary import summarise
 from dpnb.errors import EngineError, SchemaError
 from dpnb.schema.predicates import EVERY
@@ -192,6 +193,18 @@ def test_what_a_changed_file_holds_is_not_the_context_of_its_error(tmp_path):
             session.query("SELECT SUM(smoker) AS n FROM t", rho=0.1)
         assert caught.value.__cause__ is caught.value.__context__ is None
         assert not session.budget.spent.rho
+
+
+def test_what_failed_before_is_not_the_context_of_an_error():
+    def fail():
+        try:
+            raise ValueError("a value")
+        except ValueError as error:
+            raise EngineError("a failure", "Do something.") from error
+
+    with pytest.raises(EngineError, match="a failure") as caught:
+        guarded(fail)
+    assert caught.value.__cause__ is caught.value.__context__ is None
 
 
 def test_counts_that_are_kept_do_not_outlive_their_file(tmp_path):
