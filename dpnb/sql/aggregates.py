@@ -11,7 +11,7 @@ from sqlglot import expressions as exp
 
 from dpnb.schema.predicates import EVERY, And, Predicate, simplify
 from dpnb.sql.canonical import default_alias, unused
-from dpnb.sql.conditions import Conditions
+from dpnb.sql.conditions import Conditions, bare
 from dpnb.sql.expressions import MAX_DEPTH, OPERATORS, Arguments
 from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf
 from dpnb.sql.functions import Function, Measured
@@ -31,13 +31,6 @@ _APPLIED: dict[type, Literal["EXP", "LN", "SQRT"]] = {
     exp.Exp: "EXP", exp.Ln: "LN", exp.Sqrt: "SQRT",
 }  # fmt: skip
 _COMBINING = (*OPERATORS, exp.Neg, *_APPLIED)
-
-
-def bare(node: Node) -> Node:
-    """Remove the brackets around a node."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
 
 
 def is_formula(node: Node) -> bool:

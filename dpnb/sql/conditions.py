@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import datetime
-import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from sqlglot import expressions as exp
 
-from dpnb.codes import Interval, scalar
-from dpnb.errors import SchemaError, SqlError, nearest
-from dpnb.schema.columns import Category, Constant
-from dpnb.schema.predicates import And, Or, Predicate, Within, simplify
+from dpnb.codes import Interval
+from dpnb.errors import SchemaError, nearest
+from dpnb.schema.columns import Category, Constant, Integer, Kind
+from dpnb.schema.predicates import EVERY, NONE, And, Or, Predicate, Within, simplify
+from dpnb.schema.reading import canonical
+from dpnb.sql.constants import Constants, is_constant, number
 from dpnb.sql.quoting import as_written
 from dpnb.sql.relations import Relation, Scope
 from dpnb.sql.source import Node, Source, others
@@ -51,7 +51,7 @@ class Conditions:
         self.written = source.written
         self.scope = scope
         self.schema = scope.base.schema
-        self.params = params
+        self.constants = Constants(source, params)
 
     def _refuse_undeclared(self, node: Node, relations: Sequence[Relation]) -> None:
         for relation in relations:
@@ -133,10 +133,27 @@ class Conditions:
                 self._condition(part, negated=negated) for part in node.flatten(unnest=False)
             )
             return And(parts) if isinstance(node, exp.And) != negated else Or(parts)
+        if is_constant(node):
+            truth = self.constants.truth(node)
+            return NONE if truth is None or truth is negated else EVERY
+        if isinstance(node, exp.Column):
+            column = self.column(node)
+            value = self._of_kind(self.schema[column], not negated, node, column)
+            return Within(column, self.schema[column].compare("=", value))
+        if isinstance(node, exp.Is | exp.NullSafeEQ | exp.NullSafeNEQ):
+            equal = self._equal(node)
+            return _complement(equal, self.schema) if negated else equal
+        if (
+            isinstance(node, exp.EQ | exp.NEQ)
+            and isinstance(bare(node.expression), exp.Boolean)
+            and not isinstance(bare(node.this), exp.Column)
+        ):
+            differs = bare(node.expression).this is isinstance(node, exp.NEQ)
+            return self._condition(node.this, negated=differs is not negated)
         if type(node) in COMPARISONS:
             return self._comparison(node, negated)
         if isinstance(node, exp.Between) and not others(node.args, "this", "low", "high"):
-            column = self.column(node.this)
+            column = self.column(bare(node.this))
             least = self._compare(column, ">=", node.args["low"])
             most = self._compare(column, "<=", node.args["high"])
             scale = self.schema[column].scale
@@ -146,17 +163,11 @@ class Conditions:
             and node.expressions
             and not others(node.args, "this", "expressions")
         ):
-            column = self.column(node.this)
+            column = self.column(bare(node.this))
             intervals = [
                 pair for value in node.expressions for pair in self._compare(column, "=", value)
             ]
             return self._within(column, self.schema[column].scale.union(intervals), negated)
-        if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
-            column = self.column(node.this)
-            scale = self.schema[column].scale
-            if negated:
-                return Within(column, ((scale.low, scale.high),))
-            return Within(column, (), null=True)
         if node.find(exp.Select, exp.Subquery) is not None:
             self.refuse("subqueries are not supported", "Write the values out.", node)
         self.refuse(
@@ -165,6 +176,19 @@ class Conditions:
             node,
         )
 
+    def _equal(self, node: Node) -> Predicate:
+        """Read IS NULL, IS TRUE, IS [NOT] DISTINCT FROM, which are never NULL."""
+        test, value = node.this, bare(node.expression)
+        if isinstance(node, exp.NullSafeNEQ):
+            equal = self._equal(exp.NullSafeEQ(this=test, expression=node.expression))
+            return _complement(equal, self.schema)
+        if isinstance(value, exp.Null):
+            return Within(self.column(bare(test)), (), null=True)
+        if isinstance(value, exp.Boolean) and not isinstance(bare(test), exp.Column):
+            return self._condition(test, negated=not value.this)
+        column = self.column(bare(test))
+        return Within(column, self._compare(column, "=", value))
+
     def _within(self, column: str, intervals: Sequence[Interval], negated: bool) -> Within:
         if negated:
             return Within(column, self.schema[column].scale.complement(intervals))
@@ -172,7 +196,7 @@ class Conditions:
 
     def _comparison(self, node: Node, negated: bool) -> Within:
         operator = COMPARISONS[type(node)]
-        left, right = node.this, node.expression
+        left, right = bare(node.this), bare(node.expression)
         for side in (left, right):
             if isinstance(side, exp.AggFunc):
                 self.refuse(
@@ -207,7 +231,8 @@ class Conditions:
             )
         kind = self.schema[column]
         try:
-            intervals = kind.compare(operator, self.constant(node))
+            value = self._of_kind(kind, self.constants.value(node), node, column)
+            intervals = kind.compare(operator, value)
         except SchemaError as error:
             self.refuse(f"column {column!r}: {error.what}", error.hint, node)
         if not intervals and operator == "=" and not isinstance(kind, Category):
@@ -218,61 +243,51 @@ class Conditions:
             )
         return intervals
 
-    def constant(self, node: Node) -> Constant:
-        """Return the value of a literal or bound parameter."""
-        if isinstance(node, exp.Paren):
-            return self.constant(node.this)
-        if isinstance(node, exp.Literal):
-            return str(node.this) if node.is_string else self._number(str(node.this), node)
-        if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
-            if not node.this.is_string:
-                return -self._number(str(node.this.this), node)
-        elif isinstance(node, exp.Placeholder):
-            return self._parameter(node)
-        elif isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.DATE:
-            if isinstance(node.this, exp.Literal) and node.this.is_string:
-                return str(node.this.this)
-        elif isinstance(node, exp.Null):
-            self.refuse("nothing equals NULL", "Use IS NULL or IS NOT NULL.", node)
-        elif isinstance(node, exp.Column):
-            self.refuse("this must be a value, not a column", "Put texts in single quotes.", node)
-        elif isinstance(node, exp.Concat):
-            self.refuse("a comma is missing between two texts", "Write 'a', 'b'.", node)
-        self.refuse("this must be a value", "Write a constant or :name.", node)
-
-    def _number(self, text: str, node: Node) -> Fraction:
-        mantissa, _, exponent = text.lower().partition("e")
-        if len(mantissa) > 400 or len(exponent) > 4:
-            self.refuse("the number is too long", "Round it.", node)
-        try:
-            return Fraction(text)
-        except ValueError:
-            self.refuse("this number cannot be read", "Write it in decimal digits.", node)
-
-    def _parameter(self, node: Node) -> Constant:
-        name = str(node.this or "")
-        if not name.isidentifier():
-            self.refuse("a parameter needs a name", "Write :name.", node)
-        if name not in self.params:
+    def _of_kind(self, kind: Kind, value: Constant, node: Node, column: str) -> Constant:
+        """Return a constant as one of a column's kind: '8' as 8, 8 as '8', TRUE as 1 or 'true'."""
+        if isinstance(kind, Category):
+            if isinstance(value, bool):
+                text = str(value).lower()
+            elif isinstance(value, (int, Fraction)):
+                text = str(value if Fraction(value).denominator == 1 else float(value))
+            else:
+                return value
+            if canonical(text) in kind.keys:
+                return text
+        elif isinstance(value, bool):
+            if isinstance(kind, Integer) and (kind.low, kind.high) == (0, 1):
+                return int(value)
+        elif kind.numeric and isinstance(value, str):
+            read = number(value)
+            is_whole = read is not None and read.denominator == 1
+            return read if read is not None and (is_whole or kind.kind == "real") else value
+        if isinstance(value, bool):
             self.refuse(
-                f"the parameter :{name} has no value",
-                f"Pass params={{'{name}': ...}}.",
+                f"{column!r} is neither true nor false",
+                f"Compare it with one of its values: {as_written(column)} = {_example(kind)}.",
                 node,
             )
-        value = scalar(self.params[name])
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (str, int, float, Fraction, datetime.date))
-            or type(value).__name__ == "NaTType"
-        ):
-            raise SqlError(
-                f"the parameter :{name} is of type {type(value).__name__}",
-                "Use a string, a number or a date.",
-            )
-        if isinstance(value, float):
-            if not math.isfinite(value):
-                raise SqlError(
-                    f"the parameter :{name} is not a finite number", "Give a finite number."
-                )
-            return Fraction(value)
         return value
+
+
+def bare(node: Node) -> Node:
+    """Remove the brackets around a node."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _example(kind: Kind) -> str:
+    """Return a value of a column as it is written in a statement."""
+    if isinstance(kind, Category):
+        return "'" + kind.values[0].replace("'", "''") + "'"
+    return str(kind.low) if kind.numeric else f"'{kind.low}'"
+
+
+def _complement(predicate: Predicate, kinds: Mapping[str, Kind]) -> Predicate:
+    """Return the predicate of the rows that do not satisfy another, among them missing values."""
+    if isinstance(predicate, Within):
+        others = kinds[predicate.column].scale.complement(predicate.intervals)
+        return Within(predicate.column, others, not predicate.null)
+    parts = tuple(_complement(part, kinds) for part in predicate.parts)
+    return Or(parts) if isinstance(predicate, And) else And(parts)

@@ -141,8 +141,8 @@ class Arguments:
 
     def number(self, node: Node) -> Fraction:
         """Read a constant number of moderate size."""
-        value = self.conditions.constant(node)
-        if not isinstance(value, (int, float, Fraction)):
+        value = self.conditions.constants.value(node)
+        if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
             self.refuse("this must be a number", "Write the number without quotes.", node)
         return self.moderate(Fraction(value), node)
 

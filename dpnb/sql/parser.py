@@ -18,8 +18,9 @@ from dpnb.schema.columns import cell_count
 from dpnb.schema.joins import own_name
 from dpnb.schema.predicates import EVERY, And, Predicate, simplify
 from dpnb.schema.table import Table
-from dpnb.sql.aggregates import Aggregates, bare, is_formula, same
-from dpnb.sql.conditions import COMPARISONS, FLIPPED, Conditions
+from dpnb.sql.aggregates import Aggregates, is_formula, same
+from dpnb.sql.conditions import COMPARISONS, FLIPPED, Conditions, bare
+from dpnb.sql.constants import is_constant
 from dpnb.sql.query import (
     MAX_CELLS,
     Aggregate,
@@ -292,15 +293,15 @@ class _Statement:
                 node,
             )
         operator, left, right = COMPARISONS[type(node)], bare(node.this), bare(node.expression)
-        if isinstance(left, (exp.Literal, exp.Neg, exp.Placeholder)):
+        if is_constant(left):
             left, right, operator = right, left, FLIPPED[operator]
         return Compare(self.measured(left, aggregates), operator, self.threshold(right))
 
     def threshold(self, node: Node) -> Fraction | str:
         if isinstance(node, exp.Placeholder) and str(node.this) in self.thresholds:
             return str(node.this)
-        value = self.conditions.constant(node)
-        if not isinstance(value, (int, float, Fraction)):
+        value = self.conditions.constants.value(node)
+        if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
             self.refuse("this must be a number", "Write the number without quotes.", node)
         return self.aggregates.arguments.moderate(Fraction(value), node)
 
@@ -371,12 +372,8 @@ class _Statement:
         if node is None:
             return None
         value = node.args.get("expression")
-        if (
-            not isinstance(node, exp.Limit)
-            or others(node.args, "expression")
-            or not isinstance(value, exp.Literal)
-            or not (str(value.this).isascii() and str(value.this).isdigit())
-            or len(str(value.this)) > 18
-        ):
-            self.refuse("LIMIT takes a whole number", "Write LIMIT 10.", node)
-        return int(value.this)
+        known = isinstance(node, exp.Limit) and not others(node.args, "expression")
+        count = self.conditions.constants.value(value) if known and is_constant(value) else None
+        if isinstance(count, Fraction) and count.denominator == 1 and 0 <= count < 10**18:
+            return int(count)
+        self.refuse("LIMIT takes a whole number", "Write LIMIT 10.", node)

@@ -17,7 +17,7 @@ from dpnb.errors import SqlError
 from dpnb.estimation import formula, quantile
 from dpnb.schema.predicates import EVERY
 from dpnb.schema.table import Table
-from dpnb.sql import conditions, relations, statistics
+from dpnb.sql import conditions, constants, relations, statistics
 from dpnb.sql.expressions import Arguments
 from dpnb.views import view
 from tests.fuzz import run
@@ -170,7 +170,7 @@ def an_unexpected_exception(patch):
     def wrong(self, text, node):
         raise ZeroDivisionError("planted") if "e" in text else ValueError("planted")
 
-    patch.setattr(conditions.Conditions, "_number", wrong)
+    patch.setattr(constants.Constants, "_number", wrong)
 
 
 def a_refusal_tells_of_the_data(patch):

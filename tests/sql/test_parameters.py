@@ -115,7 +115,7 @@ class TestRefused:
 
     def test_the_wrong_type_for_a_column(self):
         with pytest.raises(SqlError, match="is not a number"):
-            where("i = :v", v="3")
+            where("i = :v", v="three")
         with pytest.raises(SqlError, match="its values are texts"):
             where("c = :v", v=3)
 
