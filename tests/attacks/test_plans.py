@@ -7,6 +7,7 @@ differ in such rows must have the same plans, but for how many rows there may be
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -269,3 +270,124 @@ def test_every_block_in_memory_is_read(ask, blocks, monkeypatch):
     assert scanned(blocks, ask) == {True}
     monkeypatch.setattr(duckdb.DuckDBDialect, "only", Dialect.only)
     assert False in scanned(blocks, ask)
+
+
+FILES = {
+    "in place": ("{}.parquet", False, {"in_memory": ()}),
+    "in place, by a key": ("k={}/a.parquet", False, {"in_memory": ()}),
+    "with a key": ("k={}/a.parquet", True, {"in_memory": ()}),
+    "persons": ("k={}/a.parquet", True, {"in_memory": (), "unit": Unit("id", max_rows=2)}),
+    "in memory": ("k={}/a.parquet", True, {}),
+}
+"""How three files are named, whether the key in their paths is declared, and how they are opened."""
+ONE_FILE = 8_192
+ASKED = (
+    "SELECT COUNT(*) AS n FROM t WHERE x > 50",
+    "SELECT AVG(y) AS m FROM t WHERE x = 11",
+    "SELECT COUNT(x) AS n FROM t WHERE g IS NULL OR x IS NULL",
+    "SELECT x, COUNT(*) AS n FROM t WHERE g = 'b' AND y < 1 GROUP BY x",
+    "SELECT COUNT(*) FILTER (WHERE g = 'b') AS n, SUM(y) AS s FROM t WHERE x BETWEEN 2 AND 4",
+)
+ASKED_OF_KEYS = (
+    "SELECT COUNT(*) AS n FROM t WHERE k = 1",
+    "SELECT k, AVG(y) AS m FROM t WHERE k > 7 OR k IS NULL GROUP BY k",
+    "SELECT SUM(x) AS s FROM t WHERE k = 2 AND x < 5",
+)
+NEIGHBOURS = {
+    "a number above": {"x": 5_000},
+    "a number of another file": {"x": 22},
+    "a number lacks": {"x": None},
+    "a decimal above": {"y": 1e9},
+    "another text": {"g": "zebra"},
+    "a text lacks": {"g": None},
+}
+
+
+def several(home: Path, kind: str, changes: dict[str, object]) -> Table:
+    """Three files of four row groups; the numbers and texts of one are not those of another.
+
+    One row of the first file has the values in ``changes``.
+    """
+    pattern, keyed, more = FILES[kind]
+    for number in range(3):
+        rows = pd.DataFrame(
+            {
+                "x": np.arange(ONE_FILE) // 2_048 + 10 * number,
+                "y": number * 3.0,
+                "g": "ab"[number % 2],
+                "id": np.arange(ONE_FILE) // 2 + ONE_FILE * number,
+            }
+        ).astype({"x": "Int64", "g": "string"})
+        for name, value in changes.items():
+            if not number:
+                rows.loc[5_000, name] = value
+        path = home / pattern.format(number)
+        path.parent.mkdir(exist_ok=True)
+        rows.to_parquet(path, index=False, row_group_size=2_048)
+    names = "xyk" if keyed else "xy"
+    columns = {name: KINDS[name] for name in names} | {"g": Category(["a", "b"])}
+    return Table("t", home, Schema(columns), **more)
+
+
+def scans(steps: Sequence[dict]) -> list[dict]:
+    """Return the steps of a plan that read rows."""
+    below = [scan for step in steps for scan in scans(step.get("children", ()))]
+    return [step for step in steps if step["type"] == "TABLE_SCAN"] + below
+
+
+def reads(table: Table) -> list[tuple[str, list[tuple[str, int, int]]]]:
+    """Return the plan of each statement, and the files, row groups and rows that DuckDB reads."""
+    found, files = [], "Total Files Read"
+    each = DuckDBEngine._each
+
+    def explained(engine, asked, fetch):
+        for statement in asked:
+            run = engine._connection.execute
+            ((*_, plan),) = run(f"EXPLAIN {statement}").fetchall()
+            ((*_, done),) = run(f"EXPLAIN (ANALYZE, FORMAT json) {statement}").fetchall()
+            read = [
+                (
+                    scan["extra_info"].get(files, "none"),
+                    scan["row_groups_scanned"] - scan["total_row_groups_to_scan"],
+                    # in memory, a condition is evaluated for each row while it is read
+                    scan["intermediate_rows" if files in scan["extra_info"] else "rows_scanned"],
+                )
+                for scan in scans(json.loads(done)["operator"])
+            ]
+            found.append((re.sub(r"~?[\d,]+ rows? *", "", plan), read))
+        return each(engine, asked, fetch)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DuckDBEngine, "_each", explained)
+        with dpnb.Session(table, budget=dpnb.Budget(rho=1_000)) as session:
+            for sql in ASKED + ASKED_OF_KEYS * ("k" in table.schema):
+                session.query(sql, rho="0.1")
+    return found
+
+
+@pytest.fixture(scope="module", params=FILES)
+def several_read(request, tmp_path_factory):
+    """How the files are opened, and what is read of them where no row is special."""
+    home = tmp_path_factory.mktemp("several")
+    return request.param, reads(several(home, request.param, {}))
+
+
+def test_no_file_and_no_row_of_several_is_skipped(several_read):
+    """Also where a condition fails for all rows of a file, by its path or by its least and largest values."""
+    kind, found = several_read
+    files = "3" if kind.startswith("in place") else "none"
+    assert {scan for _, read in found for scan in read} <= {(files, 0, 3 * ONE_FILE)}
+    assert bool(found) == (kind != "in memory")
+    assert files == "none" or not any("Filters" in plan for plan, _ in found)
+
+
+@pytest.mark.parametrize("change", NEIGHBOURS)
+def test_what_is_read_of_several_files_says_nothing_of_a_row(several_read, change, tmp_path):
+    kind, expected = several_read
+    assert reads(several(tmp_path, kind, NEIGHBOURS[change])) == expected
+
+
+def test_files_would_be_skipped(tmp_path, monkeypatch):
+    monkeypatch.setattr(duckdb.DuckDBDialect, "only", Dialect.only)
+    found = reads(several(tmp_path, "in place", {}))
+    assert any(missing for _, read in found for _, missing, _ in read)
