@@ -101,6 +101,19 @@ class TestSql:
             for right in _STATEMENT.findall(instead):
                 session.price(right, rho=0.001)
 
+    def test_what_other_systems_write_is_one_release_with_what_is_written_here(self):
+        rows = re.findall(
+            r"^\| [^`|]+ \| `(SELECT.*)` \| `(SELECT.*?)`(?: with `epsilon=(.*)`)? \|$",
+            self.PAGE.read_text(), re.MULTILINE,
+        )  # fmt: skip
+        assert len(rows) > 4
+        with dpnb.Session(
+            dpnb.datasets.adult(), budget=dpnb.Budget(epsilon=3, delta=1e-6)
+        ) as opened:
+            for theirs, ours, epsilon in rows:
+                opened.query(theirs, **({} if epsilon else {"epsilon": 0.1}))
+                assert opened.query(ours, epsilon=epsilon or 0.1).spent.rho == 0
+
 
 def anchors(path: Path) -> set[str]:
     """Return what links can name within a file: headings, and the cells of a notebook."""

@@ -37,7 +37,9 @@ def statement(runner: Runner, row: str, call: Call) -> AnswerRequest:
         text = replace(call, options={}).key()
         tree = text and ("query", text)
         known: Query | None = runner.memo.get(tree)
-        query = parse(call.subject, runner.tables, call.params) if known is None else known
+        query = known or parse(
+            call.subject, runner.tables, call.params, promises=call.verb == "query"
+        )
         _check_having(query)
         request = AnswerRequest(
             row, call.subject, query, dict(call.options), runner, row != OWNER, key

@@ -9,11 +9,11 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from dpnb.errors import RequestError
-from dpnb.privacy.definition import PrivacyDefinition
+from dpnb.privacy.definition import BASIC, PURE, PrivacyDefinition
 from dpnb.privacy.loss import is_picked, refuse_rho, rho_meant
 from dpnb.releases.kinds import AMOUNT, POSITIVE, SHARE, Choice, Named, Part, Truth, Whole
 from dpnb.releases.options import Option, read_values
-from dpnb.sql.query import Aggregate, Query
+from dpnb.sql.query import Aggregate, Promise, Query
 
 Intervals: TypeAlias = Literal["simultaneous", "each"]
 ANY_LOOK = 6 / math.pi**2
@@ -129,6 +129,14 @@ def read_accuracy(
         Unless exactly one of rho, epsilon and error is given, or if an option makes no sense.
     """
     costs = [name for name in ("rho", "epsilon", "error") if options.get(name) is not None]
+    if query.promise is not None:
+        if costs:
+            raise RequestError(
+                f"the statement has its own epsilon in OPTIONS, and {costs[0]} is given besides",
+                "Leave one of them out.",
+            )
+        delta = promised_delta(query.promise, privacy, delta)
+        costs, options = ["epsilon"], {**options, "epsilon": query.promise.epsilon}
     if not costs:
         raise RequestError(
             "a request needs a privacy cost or a margin of error",
@@ -164,6 +172,28 @@ def read_accuracy(
         conditional=is_picked(options),
         history=values["history"],
     )
+
+
+def promised_delta(
+    promise: Promise, privacy: PrivacyDefinition, delta: Fraction | None
+) -> Fraction | None:
+    """Return the delta at which a statement's own epsilon holds: the smaller of both.
+
+    A larger delta than the session's would buy more noise reduction for the same epsilon; a smaller
+    one is a stronger promise, and so a smaller rho. Pure differential privacy keeps every delta.
+    """
+    if promise.delta is None or privacy is PURE:
+        return delta
+    if privacy is BASIC:
+        raise RequestError(
+            "each release has the delta of the budget here", "Leave delta out of OPTIONS."
+        )
+    if promise.delta == 0:
+        raise RequestError(
+            "only a pure session keeps delta 0",
+            "Leave delta out of OPTIONS, or write delta = 1e-6.",
+        )
+    return promise.delta if delta is None else min(delta, promise.delta)
 
 
 def _errors(error: float | Mapping[str, float], query: Query, unit: str) -> dict[str, float]:

@@ -12,6 +12,7 @@ from sqlglot import expressions as exp
 from dpnb.schema.predicates import EVERY, And, Predicate, simplify
 from dpnb.sql.canonical import default_alias, unused
 from dpnb.sql.conditions import Conditions, bare
+from dpnb.sql.contributions import Contributions
 from dpnb.sql.expressions import MAX_DEPTH, OPERATORS, Arguments
 from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf
 from dpnb.sql.functions import Function, Measured
@@ -63,11 +64,14 @@ class Aggregates:
     With ``distinct`` it accepts COUNT(DISTINCT x).
     """
 
-    def __init__(self, conditions: Conditions, *, distinct: bool = False) -> None:
+    def __init__(
+        self, conditions: Conditions, contributions: Contributions, *, distinct: bool = False
+    ) -> None:
         self.conditions = conditions
+        self.contributions = contributions
         self.distinct = distinct
         self.arguments = Arguments(conditions)
-        self.statistics = Statistics(self.arguments)
+        self.statistics = Statistics(self.arguments, contributions)
         self.refuse = conditions.refuse
 
     def output(self, node: Node, alias: str, place: int) -> Aggregate | Derived:
@@ -101,6 +105,7 @@ class Aggregates:
         if isinstance(inner, exp.CountIf):
             return self._count_if(inner, condition, alias)
         function = _FUNCTIONS.get(type(inner))
+        self.contributions.settle(inner, self.arguments)
         if isinstance(inner, exp.Window):
             self.refuse("window functions are not supported", "Use GROUP BY.", node)
         if isinstance(inner, (exp.Subquery, exp.Select)):

@@ -21,6 +21,7 @@ from dpnb.schema.table import Table
 from dpnb.sql.aggregates import Aggregates, is_formula, same
 from dpnb.sql.conditions import COMPARISONS, FLIPPED, Conditions, bare
 from dpnb.sql.constants import is_constant
+from dpnb.sql.contributions import Contributions
 from dpnb.sql.query import (
     MAX_CELLS,
     Aggregate,
@@ -58,6 +59,7 @@ def parse(
     *,
     deciding: bool = False,
     thresholds: Collection[str] = (),
+    promises: bool = False,
 ) -> Query:
     """Read one statement.
 
@@ -74,6 +76,8 @@ def parse(
         Whether the statement is for a decision, which allows COUNT(DISTINCT column).
     thresholds : collection of str
         Parameters of HAVING that stand for another number in each group.
+    promises : bool
+        Whether the statement may say in OPTIONS which epsilon it asks for.
 
     Returns
     -------
@@ -97,6 +101,11 @@ def parse(
             query = statement.query(source.tree())
         except RecursionError:
             raise SqlError("the statement is nested too deeply", "Flatten it.") from None
+        if query.promise is not None and not promises:
+            raise SqlError(
+                "only a query takes its privacy cost from OPTIONS",
+                "Leave epsilon and delta out of OPTIONS.",
+            )
         source.check()
         return query
 
@@ -144,7 +153,8 @@ class _Statement:
         scope = read_from(self.source, self.tables, select)
         self.schema = scope.base.schema
         self.conditions = Conditions(self.source, scope, self.params)
-        self.aggregates = Aggregates(self.conditions, distinct=self.deciding)
+        contributions = Contributions(self.source, scope, select)
+        self.aggregates = Aggregates(self.conditions, contributions, distinct=self.deciding)
         grouped = self.grouping(select.args.get("group"), select.expressions)
         self.aggregates.statistics.grouped = tuple(grouped)
         keys, aggregates, derived = self.outputs(select, grouped)
@@ -159,6 +169,7 @@ class _Statement:
             order=self.ordering(select.args.get("order"), keys, (*aggregates, *derived)),
             limit=self.limit(select.args.get("limit")),
             derived=derived,
+            promise=contributions.promise(keys),
             schema=self.schema,
         )
 

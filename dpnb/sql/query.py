@@ -144,11 +144,20 @@ Having: TypeAlias = Compare | Junction
 
 
 @dataclass(frozen=True, slots=True)
+class Promise:
+    """The epsilon, and the delta if there is one, that a statement asks for itself."""
+
+    epsilon: Fraction
+    delta: Fraction | None
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """One validated statement over one table, with the table's public schema.
 
     ``aggregates`` and ``derived`` are the columns of the SELECT list. ``order`` and ``limit`` act
-    on released rows and cost nothing. ``query`` does not answer ``having``.
+    on released rows and cost nothing. ``query`` does not answer ``having``. ``promise`` is the
+    privacy that the statement asks for itself, which is no part of its meaning.
     """
 
     table: str
@@ -159,6 +168,7 @@ class Query:
     order: tuple[Order, ...] = ()
     limit: int | None = None
     derived: tuple[Derived, ...] = ()
+    promise: Promise | None = field(default=None, compare=False)
     schema: Schema = field(kw_only=True, compare=False, repr=False)
 
     @property

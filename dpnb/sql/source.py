@@ -10,6 +10,7 @@ import sqlglot
 from sqlglot import expressions as exp
 
 from dpnb.errors import SqlError, closest, given
+from dpnb.sql.foreign import Clause, spelled
 from dpnb.sql.slips import ALIKE, SHAPE, Slip, slip
 
 Node: TypeAlias = Any
@@ -90,6 +91,7 @@ class Source:
         self.text = text
         self.tokens: list[Any] = []
         self.slip: Slip | None = None
+        self.clause = Clause()
 
     def refuse(self, what: str, hint: str, node: Node | None = None, word: str = "") -> NoReturn:
         """Raise a SqlError that points at ``node``, or at the first ``word``."""
@@ -172,9 +174,12 @@ class Source:
                 tokens[0].start, tokens[0].end, "only SELECT is supported",
                 f"Did you mean {guess}?" if guess else "Write SELECT ... FROM a table.",
             )  # fmt: skip
-        self.slip = slip(self.text, tokens)
+        text = self.text
+        if ours := spelled(self, tokens):
+            text, tokens, self.clause = ours.text, ours.tokens, ours.clause
+        self.slip = slip(text, tokens)
         try:
-            statements = _DUCKDB.parser().parse(tokens, self.text)
+            statements = _DUCKDB.parser().parse(tokens, text)
         except sqlglot.errors.ParseError as error:
             self.check()
             raise self._malformed((error.errors or [{}])[0]) from None

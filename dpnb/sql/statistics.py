@@ -15,6 +15,7 @@ from sqlglot import expressions as exp
 
 from dpnb.schema.columns import cell_count
 from dpnb.schema.predicates import EVERY, Predicate
+from dpnb.sql.contributions import Contributions
 from dpnb.sql.expressions import Arguments
 from dpnb.sql.formulas import Applied, Formula, Quantile, Variance
 from dpnb.sql.functions import Function
@@ -61,8 +62,11 @@ class Asked:
 class Statistics:
     """Reader of a statement's variances and quantiles; ``grouped`` are its GROUP BY columns."""
 
-    def __init__(self, arguments: Arguments, grouped: Sequence[str] = ()) -> None:
+    def __init__(
+        self, arguments: Arguments, contributions: Contributions, grouped: Sequence[str] = ()
+    ) -> None:
         self.arguments = arguments
+        self.contributions = contributions
         self.schema = arguments.schema
         self.refuse = arguments.refuse
         self.grouped = tuple(grouped)
@@ -81,6 +85,7 @@ class Statistics:
                 self.refuse("FILTER needs a condition", "Write FILTER (WHERE ...).", node)
             inner = node.this
             condition = self.arguments.conditions.predicate(node.expression.this)
+        self.contributions.settle(inner, self.arguments)
         statistic = self._asked(inner)
         value = self._value(statistic)
         if statistic.share is None:
