@@ -25,9 +25,13 @@ _ANSWER = "one_row_per_person"
 _QUESTION = (
     "# WHO IS PROTECTED? dpnb refuses this file until you answer.{0}\n"
     "# If a column says whose row it is, use its [unit] below: dpnb then protects all rows of one id.\n"
-    "# It keeps max_rows of them; fewer lose some rows, and twice as many double the noise.\n"
+    "# It keeps max_rows of them; fewer lose some rows, and twice as many double the noise.{1}\n"
     "# If each person has exactly one row, write true:\n"
     f'{_ANSWER} = "?"\n'
+)
+_AS_TEXTS = (
+    '\n# Days and decimal numbers are ids only as texts (in pandas of type "string"): convert such a\n'
+    '# column, and add a [unit] with its name, max_rows and kind = "text".'
 )
 _AGES = 200
 """Whole numbers in so small a range are declared, and asked about: they may be ages."""
@@ -135,12 +139,13 @@ def _draft(source: Any, name: str | None) -> Draft:
     # the privacy unit is the first thing to decide
     asked = sorted(filter(_may_be_id, summaries), key=_likelihood)
     found = "" if asked else " No column repeats like an id."
-    question = _QUESTION.format(found + "".join(f"\n# - {_told(summary)}" for summary in asked))
+    found += "".join(f"\n# - {_told(summary)}" for summary in asked)
+    question = _QUESTION.format(found, _AS_TEXTS * any(map(_is_measure, asked)))
     parts = [STAMP, question, _toml(head)]
     if path is None:
         parts.append("# The file with the rows, relative to this one; Table.load needs it:\n"
                      '# source = "rows.parquet"\n')  # fmt: skip
-    parts += map(_unit, asked)
+    parts += [_unit(summary) for summary in asked if not _is_measure(summary)]
     for column_summary in summaries:
         if column_summary.name in declared:
             parts.append(
@@ -289,13 +294,26 @@ def _days(low: datetime.date, high: datetime.date) -> dict[str, Any]:
 
 
 def _may_be_id(summary: Summary) -> bool:
-    """Return whether a column can be an id: by its name, or because it has many different values."""
-    if not summary.present or summary.spelling or summary.holds not in ("text", "whole"):
+    """Return whether a column is asked about: for its name, or because it has many different values.
+
+    Each day and each decimal number of a measure may differ, so these must repeat.
+    """
+    if not summary.present or summary.holds == "other":
         return False
     many = summary.different > PLAIN_VALUES or (
         summary.different >= FEW_IDS and summary.different * OFTEN >= summary.present
     )
-    return many or _ID.search(summary.name) is not None
+    return (many and (summary.most > 1 or not _is_measure(summary))) or _is_named_so(summary)
+
+
+def _is_named_so(summary: Summary) -> bool:
+    return _ID.search(summary.name) is not None
+
+
+def _is_measure(summary: Summary) -> bool:
+    """Return whether a column holds days or decimal numbers, and its name is not that of an id."""
+    is_measure = summary.holds in ("number", "day") or summary.spelling is not None
+    return is_measure and not _is_named_so(summary)
 
 
 def _is_id(summary: Summary) -> bool:
@@ -303,14 +321,13 @@ def _is_id(summary: Summary) -> bool:
     often = summary.different * OFTEN >= summary.present > 0 and summary.most > 1
     if often and summary.holds == "whole" and summary.high - summary.low <= _AGES:
         often = False
-    return _ID.search(summary.name) is not None or (
-        often and _may_be_id(summary) and summary.different > PLAIN_VALUES
-    )
+    often = often and summary.different > PLAIN_VALUES and not _is_measure(summary)
+    return _is_named_so(summary) or (often and _may_be_id(summary))
 
 
-def _likelihood(summary: Summary) -> tuple[bool, bool, int]:
+def _likelihood(summary: Summary) -> tuple[bool, bool, bool, int]:
     """Return a key that puts the likeliest ids first."""
-    return _ID.search(summary.name) is None, not _is_id(summary), -summary.different
+    return not _is_named_so(summary), not _is_id(summary), _is_measure(summary), -summary.different
 
 
 def _told(summary: Summary) -> str:
@@ -329,7 +346,7 @@ def _named(summary: Summary) -> str:
 
 def _left_out(summary: Summary) -> str:
     name = _named(summary)
-    if _is_id(summary) and (summary.holds == "whole" or _ID.search(summary.name)):
+    if _is_id(summary) and (summary.holds == "whole" or _is_named_so(summary)):
         return f"# Column {name} looks like an id, so it is left out.\n"
     if summary.holds == "other":
         return f"# Column {name} holds {summary.type} values. No kind of column fits them, so it is left out.\n"

@@ -267,13 +267,15 @@ def _column(connection: Any, relation: str, name: str, source_type: str, *, loos
     else:
         holds, value = "day", day
     condition = "TRUE" if holds == "text" or source_type in WHOLE else "isfinite(x)"
-    present, different, low, high = one(
-        f"SELECT COUNT(x), COUNT(DISTINCT x), MIN(x), MAX(x) FROM (SELECT {value} AS x FROM {relation}) "
+    # an instant is a value of its own, of which the draft declares the day
+    counted = (shown if source_type in TEXTS else column) if holds == "day" else value
+    present, low, high = one(
+        f"SELECT COUNT(x), MIN(x), MAX(x) FROM (SELECT {value} AS x FROM {relation}) "
         f"WHERE {condition}"
     )
-    (most,) = one(
-        f"SELECT COALESCE(MAX(n), 0) FROM (SELECT COUNT(*) AS n FROM (SELECT {value} AS x FROM "
-        f"{relation}) WHERE x IS NOT NULL GROUP BY x)"
+    different, most = one(
+        "SELECT COUNT(*), COALESCE(MAX(n), 0) FROM (SELECT COUNT(*) AS n FROM (SELECT "
+        f"{value} AS x, {counted} AS y FROM {relation}) WHERE x IS NOT NULL AND {condition} GROUP BY y)"
     )
     values: tuple[str, ...] = ()
     if holds == "text":

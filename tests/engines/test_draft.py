@@ -277,13 +277,56 @@ class TestIds:
         assert '"age": 80 values in 4,000 rows, up to 50 rows each: does it say whose row' in draft
         assert list(declared(draft)) == ["age"]
 
+    @pytest.mark.parametrize("source", ["frame", "parquet", "csv"])
+    @pytest.mark.parametrize("kind", ["days", "instants", "decimals", "whole decimals", "money"])
+    def test_days_and_decimals_that_repeat_are_asked_about_in_a_line(self, kind, source, tmp_path):
+        places = pd.Series([i for i in range(90) for _ in range(1 + i % 6)])
+        values = {
+            "days": pd.Timestamp("2020-01-01") + pd.to_timedelta(places, unit="D"),
+            # several on each day
+            "instants": pd.Timestamp("2020-01-01") + pd.to_timedelta(7 * places, unit="h"),
+            "decimals": places + 12.5,
+            "whole decimals": places * places + 1001.0,
+            "money": "$" + (places + 12.5).astype(str),
+        }[kind]
+        table = pd.DataFrame({"x": values, "b": 1})
+        if source == "parquet":
+            table.to_parquet(tmp_path / "t.parquet")
+        elif source == "csv":
+            table.to_csv(tmp_path / "t.csv", index=False)
+        draft = dpnb.draft_schema(table if source == "frame" else tmp_path / f"t.{source}")
+        assert '# - "x": 90 values in 315 rows, up to 6 rows each: does it say whose row' in draft
+        is_id = kind == "whole decimals"
+        assert ('# column = "x"\n# max_rows = 10' in draft) == is_id
+        assert ("# Days and decimal numbers are ids only as texts" in draft) != is_id
+        assert list(declared(draft)) == (["b"] if is_id or kind == "money" else ["x", "b"])
+
+    def test_days_and_decimals_are_ids_as_the_draft_says(self):
+        days = pd.Series(pd.date_range("2020-01-01", periods=90).repeat(2))
+        for ids in (days, pd.Series(np.repeat(np.arange(90) + 0.5, 2))):
+            frame = pd.DataFrame({"x": ids, "b": 1})
+            schema = Schema({"b": declared(dpnb.draft_schema(frame))["b"]})
+            texts = frame.astype({"x": "string"})
+            table = Table("t", texts, schema, dpnb.Unit("x", max_rows=2, kind="text"))
+            with dpnb.Session(table, budget=dpnb.Budget(rho=1e9)) as session:
+                found = session.query("SELECT COUNT(DISTINCT x) AS n FROM t", rho=1e6).to_frame()
+            assert round(found.n[0]) == 90
+
+    def test_measures_that_do_not_repeat_are_not_asked_about(self):
+        hours = pd.date_range("2020-01-01", periods=90, freq="h")
+        frame = pd.DataFrame({"at": hours, "wage": np.arange(90) / 7})
+        assert "does it say whose row it is" not in dpnb.draft_schema(frame)
+
     def test_the_likeliest_come_first(self):
         rows = range(3_000)
         frame = pd.DataFrame(
-            {"age": [i % 80 for i in rows], "mrn": [7 * (i % 900) for i in rows], "user_id": 1}
-        )
+            {
+                "wage": [i % 900 + 0.5 for i in rows], "age": [i % 80 for i in rows],
+                "mrn": [7 * (i % 900) for i in rows], "user_id": 1,
+            }
+        )  # fmt: skip
         asked = re.findall(r'# - "(\w+)": ', dpnb.draft_schema(frame))
-        assert asked == ["user_id", "mrn", "age"]
+        assert asked == ["user_id", "mrn", "age", "wage"]
 
     @pytest.mark.parametrize("load", [Schema.load, Table.load])
     def test_the_question_has_to_be_answered(self, load, tmp_path):
