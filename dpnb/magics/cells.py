@@ -40,6 +40,7 @@ from dpnb.magics.lines import (
 )
 from dpnb.magics.risking import find_curator, open_picker
 from dpnb.magics.scopes import Scope, scope_of
+from dpnb.magics.showing import shown
 from dpnb.privacy.definition import PURE
 from dpnb.private import STAMPS
 from dpnb.releases.accuracy import OPTIONS as QUERY
@@ -320,6 +321,7 @@ class Dpnb(Magics):
         Give one of ``--rho``, ``--epsilon`` and ``--error``. Asking again is free. A more accurate answer
         costs the difference, and ``--error`` uses past answers where they help. ``--dry-run`` shows the
         privacy cost, free. Several statements, with ``;`` between them, are priced and confirmed together.
+        ``DESCRIBE adult`` and ``SHOW TABLES`` show what is declared, ``EXPLAIN SELECT ...`` the privacy cost.
         """
         name, line = split_binding(line)
         line, statement = split_statement(line, cell)
@@ -331,6 +333,9 @@ class Dpnb(Magics):
         # the parser is not needed to load the magics
         from dpnb.sql.source import split
 
+        info = shown(statement, session, accuracy, params)
+        if info is not None:
+            return info
         statements = split(statement)
         prices = session.price(statements, params=params, **accuracy)
         price = prices[0] if len(prices) == 1 else Price.together(prices)

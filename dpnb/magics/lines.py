@@ -40,7 +40,7 @@ _HOW = {
     "column": "Name the column: %dpdiscover city.",
 }
 """Hint for a missing first argument, by its name."""
-_SELECT = re.compile(r"\b(select|with)\b", re.IGNORECASE)
+_SELECT = re.compile(r"\b(explain\s+)?(select|with)\b", re.IGNORECASE)
 
 
 def read_options(magic: Callable[..., Any], line: str) -> Any:

@@ -10,6 +10,7 @@ import sqlglot
 from sqlglot import expressions as exp
 
 from dpnb.errors import SqlError, closest, given
+from dpnb.sql.commands import refusal
 from dpnb.sql.foreign import Clause, spelled
 from dpnb.sql.slips import ALIKE, SHAPE, Slip, slip
 
@@ -169,6 +170,9 @@ class Source:
         if not tokens:
             raise SqlError("there is no statement", "Write SELECT ... FROM a table.")
         if tokens[0].text.upper() not in ("SELECT", "WITH"):
+            other = refusal(tokens[0].text.upper())
+            if other is not None:
+                raise self.error_at(tokens[0].start, tokens[0].end, *other)
             guess = closest(tokens[0].text.upper(), ["SELECT"], alike=ALIKE)
             raise self.error_at(
                 tokens[0].start, tokens[0].end, "only SELECT is supported",

@@ -16,7 +16,7 @@ from tests.kit import source
 from tests.kit.source import PACKAGE
 
 SURFACES = {
-    "opening": ("__init__.py", "magics/lines.py", "magics/scopes.py", "magics/slips.py", "magics/__init__.py", "magics/completion.py",
+    "opening": ("__init__.py", "magics/lines.py", "magics/showing.py", "magics/scopes.py", "magics/slips.py", "magics/__init__.py", "magics/completion.py",
                 "schema/*", "codes.py", "rehearsal.py", "datasets/*", "engines/*", "session.py", "curator.py", "verbs.py",
                 "private.py", "ledger/configuration.py", "ledger/locks.py", "ledger/ledger.py", "ledger/postgres.py",
                 "ledger/sqlite.py", "ledger/store.py"),
