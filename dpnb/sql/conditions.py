@@ -13,6 +13,7 @@ from dpnb.schema.columns import Category, Constant, Integer, Kind
 from dpnb.schema.predicates import EVERY, NONE, And, Or, Predicate, Within, simplify
 from dpnb.schema.reading import canonical
 from dpnb.sql.constants import Constants, is_constant, number
+from dpnb.sql.domains import Domains
 from dpnb.sql.quoting import as_written
 from dpnb.sql.relations import Relation, Scope
 from dpnb.sql.source import Node, Source, others
@@ -25,6 +26,7 @@ COMPARISONS: dict[type, str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
+_COMPARED = (exp.Between, exp.In, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)
 FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
@@ -52,6 +54,7 @@ class Conditions:
         self.scope = scope
         self.schema = scope.base.schema
         self.constants = Constants(source, params)
+        self.domains = Domains(source.refuse, self.column, self.constants.value, self.schema)
 
     def _refuse_undeclared(self, node: Node, relations: Sequence[Relation]) -> None:
         for relation in relations:
@@ -119,6 +122,18 @@ class Conditions:
             and self.scope.is_unit(node.name, _qualifier(node))
         )
 
+    def is_expression(self, node: Node) -> bool:
+        """Return whether a node has columns, and all of them are one declared column."""
+        columns = [
+            {name for _, name in self.scope.find(part.name, _qualifier(part))}
+            for part in node.find_all(exp.Column)
+        ]
+        return (
+            bool(columns)
+            and all(len(names) == 1 for names in columns)
+            and len(set[str]().union(*columns)) == 1
+        )
+
     def predicate(self, node: Node) -> Predicate:
         """Read a condition as a simplified predicate."""
         return simplify(self._condition(node, negated=False), self.schema)
@@ -136,6 +151,8 @@ class Conditions:
         if is_constant(node):
             truth = self.constants.truth(node)
             return NONE if truth is None or truth is negated else EVERY
+        if not _is_plain(node) and self.is_expression(node):
+            return self.domains.condition(node, negated=negated)
         if isinstance(node, exp.Column):
             column = self.column(node)
             value = self._of_kind(self.schema[column], not negated, node, column)
@@ -275,6 +292,24 @@ def bare(node: Node) -> Node:
     while isinstance(node, exp.Paren):
         node = node.this
     return node
+
+
+def _is_plain(node: Node) -> bool:
+    """Return whether a condition is a column as it stands, or compares one with constants."""
+    if isinstance(node, exp.Column):
+        return True
+    sides = [bare(part) for part in node.iter_expressions()]
+    if type(node) in COMPARISONS and isinstance(sides[-1], exp.Column):
+        sides.reverse()
+    return isinstance(node, (*COMPARISONS, *_COMPARED)) and (
+        isinstance(sides[0], exp.Column) and all(map(_is_value, sides[1:]))
+    )
+
+
+def _is_value(node: Node) -> bool:
+    # two texts without a comma between them are one to the parser; what is said of them is said later
+    alike = isinstance(node, exp.Concat) and not others(node.args, "expressions", "coalesce")
+    return alike or is_constant(node)
 
 
 def _example(kind: Kind) -> str:

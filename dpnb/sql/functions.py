@@ -1,6 +1,8 @@
-"""What an aggregate computes.
+"""Which aggregates and which functions of a column may be written.
 
-To add a function, add a member here and whatever ``mypy`` then reports.
+To add an aggregate, add a member of :class:`Function` and whatever ``mypy`` then reports. To add a
+function of a column, add an example to :data:`WRITTEN`: the reader accepts what the examples are
+made of, and nothing else.
 """
 
 from __future__ import annotations
@@ -71,3 +73,54 @@ Measured: TypeAlias = Literal[
     Function.AVG,
 ]
 """A function of one aggregate, which is measured in the data."""
+
+
+Subject: TypeAlias = Literal["any column", "numbers", "texts", "dates"]
+"""What a function of one column is written about."""
+
+WRITTEN: dict[Subject, tuple[str, ...]] = {
+    "any column": (
+        "CASE WHEN x IS NOT NULL THEN 1 ELSE 0 END", "CASE x WHEN :value THEN 1 END",
+        "IF(x = :value, 1, 0)", "COALESCE(x, :value)", "IFNULL(x, :value)", "NULLIF(x, :value)",
+        "LEAST(x, :value)", "GREATEST(x, :value)", "CAST(x AS VARCHAR)", "x::VARCHAR",
+        "x = :value", "x <> :value", "x IN (:value, :value)", "x IS NULL", "(x = :value) IS TRUE",
+        "x IS DISTINCT FROM :value", "x IS NOT DISTINCT FROM :value",
+        "x = :value AND NOT x IS NULL", "x = :value OR (x IS NULL) = FALSE",
+    ),
+    "numbers": (
+        "x < 2", "x <= 2", "x > 2", "x >= 2", "x BETWEEN 2 AND 3",
+        "x + 1", "x - 1", "-x", "x * 2", "x / 2", "x // 2", "x % 2", "MOD(x, 2)", "x ^ 2",
+        "POWER(x, 2)", "ABS(x)", "SIGN(x)", "ROUND(x)", "ROUND(x, 1)", "FLOOR(x)", "CEIL(x)",
+        "TRUNC(x)", "SQRT(ABS(x))", "EXP(x / 100)", "LN(ABS(x) + 1)", "LOG(ABS(x) + 1)",
+        "CAST(x AS INTEGER)", "CAST(x AS BIGINT)", "CAST(x AS DOUBLE)", "CAST(x AS FLOAT)",
+        "CAST(x AS DECIMAL(10, 2))", "CAST(x AS BOOLEAN)", "TRY_CAST(x AS SMALLINT)",
+    ),
+    "texts": (
+        "x LIKE 'P%'", "x NOT LIKE 'P%'", "x LIKE 'P!%%' ESCAPE '!'", "x ILIKE 'p%'",
+        "x NOT ILIKE 'p%'", "x SIMILAR TO 'P[a-z]*'", "x NOT SIMILAR TO 'P[a-z]*'",
+        "regexp_matches(x, '^P')", "regexp_matches(x, '^p', 'i')", "regexp_full_match(x, 'P.*')",
+        "regexp_extract(x, '[a-z]+')", "regexp_extract(x, '(P)([a-z]+)', 2)", "UPPER(x)", "LOWER(x)",
+        "TRIM(x)", "TRIM(x, 'P')", "LTRIM(x)", "RTRIM(x)", "SUBSTR(x, 2)", "SUBSTR(x, 1, 3)",
+        "LEFT(x, 2)", "RIGHT(x, 2)", "LENGTH(x)", "x || '!'", "CONCAT(x, '!')",
+        "REPLACE(x, 'a', 'b')", "SPLIT_PART(x, 'a', 1)", "STARTS_WITH(x, 'P')", "ENDS_WITH(x, 's')",
+        "CONTAINS(x, 'a')", "POSITION('a' IN x)", "REVERSE(x)", "TRY_CAST(x AS INTEGER)",
+    ),
+    "dates": (
+        "x < :value", "x BETWEEN :value AND :value",
+        "DATE_TRUNC('month', x)", "DATE_PART('year', x)", "EXTRACT(month FROM x)", "YEAR(x)",
+        "QUARTER(x)", "MONTH(x)", "WEEK(x)", "DAY(x)", "DAYOFMONTH(x)", "DAYOFWEEK(x)",
+        "DAYOFYEAR(x)", "ISODOW(x)", "WEEKDAY(x)", "DAYNAME(x)", "MONTHNAME(x)", "LAST_DAY(x)",
+        "STRFTIME(x, '%Y-%m')", "DATE_DIFF('day', x, DATE '2024-01-01')",
+        "DATEDIFF('month', DATE '2024-01-01', x)", "x + INTERVAL 1 MONTH", "x - INTERVAL '2' DAY",
+        "DATE_ADD(x, INTERVAL 1 DAY)", "x - DATE '2024-01-01'", "CAST(x AS TIMESTAMP)",
+    ),
+}  # fmt: skip
+"""Examples of all that may be written about one column x and constants, by what x holds."""
+UNITS = frozenset(
+    {
+        "MILLENNIUM", "CENTURY", "DECADE", "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFWEEK", "DOW",
+        "ISODOW", "DAYOFYEAR", "DOY", "ISOYEAR", "YEARWEEK", "ERA", "EPOCH", "JULIAN",
+        "YEARS", "QUARTERS", "MONTHS", "WEEKS", "DAYS", "HOUR", "MINUTE", "SECOND",
+    }
+)  # fmt: skip
+"""Parts of a date."""

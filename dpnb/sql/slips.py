@@ -6,15 +6,14 @@ does not, such as WHERE after GROUP BY. Nothing is run, and no data is touched.
 
 from __future__ import annotations
 
-import atexit
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from dpnb.errors import EngineError, closest
+from dpnb.errors import closest
+from dpnb.sql import dataless
 
 CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT")
 """The clauses, in the order in which they are written."""
@@ -39,15 +38,6 @@ class Slip:
     hint: str
 
 
-@lru_cache(maxsize=1)
-def _parser() -> Any:
-    import duckdb
-
-    # DuckDB's module complains about connections that outlive it
-    atexit.register(_parser.cache_clear)
-    return duckdb.connect(":memory:", config={"errors_as_json": True, "threads": 1})
-
-
 def slip(text: str, tokens: Sequence[Any]) -> Slip | None:
     """Return where DuckDB's parser stops, or None if it accepts the whole text.
 
@@ -70,7 +60,7 @@ def slip(text: str, tokens: Sequence[Any]) -> Slip | None:
             letters[colon.start] = "$"
     statement = "".join(letters)
     try:
-        _parser().extract_statements(statement)
+        dataless.parsed(statement)
     except duckdb.ParserException as error:
         match = _PLACE.search(str(error))
         if match is None:
@@ -79,11 +69,6 @@ def slip(text: str, tokens: Sequence[Any]) -> Slip | None:
         # DuckDB counts positions in bytes
         start = len(statement.encode()[:first].decode(errors="ignore"))
         return Slip(start, start + max(length, 1) - 1, _advice(tokens, start))
-    except (duckdb.Error, MemoryError):
-        raise EngineError(
-            "the statement could not be parsed",
-            "Nothing was charged. Free some memory, and try again.",
-        ) from None
     return None
 
 

@@ -43,6 +43,8 @@ STATEMENTS = (
     "SELECT SUM(x * k) AS s FROM t WHERE g = 'a'",
     "SELECT MEDIAN(x) AS q FROM t",
     "SELECT l, COUNT(*) AS n, AVG(y) AS m FROM t WHERE l != 'v7' GROUP BY l",
+    "SELECT COUNT(*) AS n FROM t WHERE x % 7 = 3 AND l LIKE 'v1%' AND COALESCE(k, 5) > 4",
+    "SELECT g, SUM(x) FILTER (WHERE MONTH(d) IN (3, 4)) AS s FROM t WHERE UPPER(g) = 'B' GROUP BY g",
 )
 ROWS = 3_000
 

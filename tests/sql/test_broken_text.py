@@ -23,7 +23,7 @@ from dpnb.errors import EngineError
 from dpnb.privacy.definition import ZCDP
 from dpnb.releases.accuracy import read_accuracy
 from dpnb.releases.plan import plan
-from dpnb.sql import slips
+from dpnb.sql import dataless, slips
 from dpnb.sql.canonical import describe, read
 from dpnb.sql.parser import parse
 
@@ -174,7 +174,7 @@ def test_a_parser_without_memory_says_one_fixed_text(monkeypatch):
     def parser():
         raise duckdb.OutOfMemoryException("could not allocate 1 GiB")
 
-    monkeypatch.setattr(slips, "_parser", parser)
+    monkeypatch.setattr(dataless, "connection", parser)
     with pytest.raises(EngineError) as refused:
         slips.slip("SELECT 1", ())
     assert str(refused.value) == (

@@ -1,0 +1,455 @@
+"""Expressions of one column, evaluated on the column's public domain.
+
+After normalisation a column has a public set of codes, so an expression of it alone is a step
+function of the code (docs/methods/expressions.md, theorem 16). DuckDB evaluates it here, when the
+statement is read, in a connection without data. The engines only test in which interval a code
+lies: they need no translation of functions, and no value in the data can raise an error.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+
+import sqlglot
+from sqlglot import expressions as exp
+
+from dpnb.codes import Code, StepFunction
+from dpnb.schema.columns import EPOCH, Category, Constant, Date, Kind
+from dpnb.schema.predicates import Within
+from dpnb.sql.dataless import SECONDS, EvaluationError, TimeLimitError, evaluate
+from dpnb.sql.functions import UNITS, WRITTEN, Subject
+from dpnb.sql.source import Node, others
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Values: TypeAlias = npt.NDArray[np.generic]
+
+Plain: TypeAlias = bool | int | float | Decimal | str | datetime.date
+"""An output of an expression; times are in UTC."""
+Holds: TypeAlias = Literal["condition", "number", "text", "date", "nothing"]
+"""What the outputs of an expression are."""
+
+MOST_CODES = 2**20
+"""Largest domain on which expressions are evaluated code by code."""
+MOST_PIECES = 10_000
+"""Most intervals of codes on which an expression is constant, and so most outputs."""
+MOST_LETTERS = 4_096
+"""Longest text that an expression may make of any value."""
+_NUMBER = 41
+"""Most letters of a number or a time that is written as a text."""
+_AT_ONCE, _SEARCHED = 2**26, 2**17
+"""So many letters are made, or searched for a pattern, between two looks at the clock."""
+_TYPES: dict[str, Holds] = {
+    "BOOLEAN": "condition", "VARCHAR": "text", "DATE": "date", "TIMESTAMP": "date", '"NULL"': "nothing",
+    **dict.fromkeys(
+        (
+            "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
+            "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL",
+        ),
+        "number",
+    ),
+}  # fmt: skip
+_EXACT: dict[str, Callable[[str], Plain]] = {"DECIMAL": Decimal, "HUGEINT": int}
+"""Types that NumPy does not hold exactly: they are fetched as texts."""
+_PATTERNS = (exp.RegexpLike, exp.RegexpFullMatch, exp.RegexpExtract, exp.SimilarTo)
+_NUMERIC: Subject = "numbers"
+
+
+class PiecesLimitError(Exception):
+    """An expression changes too often from code to code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """An expression on all codes of a column.
+
+    ``fault`` is the first code for which the expression has no result, or an infinite one; such codes
+    are without output.
+    """
+
+    function: StepFunction[Plain]
+    holds: Holds
+    fault: Code | None = None
+
+
+# what may be written
+
+
+@lru_cache(maxsize=1)
+def _grammar() -> tuple[dict[type, set[str]], set[Any], set[str]]:
+    """Return the classes of nodes with their arguments, types of CAST, and unknown functions."""
+    classes: dict[type, set[str]] = {}
+    types: set[Any] = set()
+    names: set[str] = set()
+    for examples in WRITTEN.values():
+        for example in examples:
+            for node in sqlglot.parse_one(example, read="duckdb").walk():
+                classes.setdefault(type(node), set()).update(others(node.args))
+                if isinstance(node, exp.DataType):
+                    types.add(node.this)
+                elif isinstance(node, exp.Anonymous):
+                    names.add(node.name.upper())
+    return classes, types, names
+
+
+def is_written(node: Node) -> bool:
+    """Return whether a node, apart from what it contains, is one that expressions may contain."""
+    classes, types, names = _grammar()
+    if type(node) not in classes or others(node.args, *classes[type(node)]):
+        return False
+    if isinstance(node, exp.DataType):
+        return node.this in types
+    if isinstance(node, exp.Anonymous):
+        return node.name.upper() in names
+    if isinstance(node, exp.Var):
+        return node.name.upper() in UNITS
+    return not isinstance(node, exp.Is) or isinstance(node.expression, exp.Null | exp.Boolean)
+
+
+def _longest(node: Node, column: int) -> int:
+    """Return an upper bound on the letters of any text that an expression makes."""
+    if isinstance(node, exp.Column):
+        return column
+    if isinstance(node, exp.Literal):
+        return len(str(node.this))
+    parts = [_longest(part, column) for part in node.iter_expressions()]
+    if isinstance(node, exp.Replace):
+        return parts[0] * max(1, parts[-1])
+    if isinstance(node, exp.DPipe | exp.Concat):
+        return sum(parts)
+    # a part of a format is written in at most 32 letters
+    return max([_NUMBER, *parts]) * (32 if isinstance(node, exp.TimeToStr) else 1)
+
+
+# evaluation
+
+
+def _rows(kind: Kind, codes: Sequence[Code] | range) -> tuple[str, list[Any]]:
+    """Return the relation of the values v of some codes, and its parameter."""
+    if isinstance(kind, Category):
+        return "(SELECT unnest($1::VARCHAR[]) AS v)", [[kind.values[int(code)] for code in codes]]
+    if isinstance(codes, range):
+        rows, parameters = f"range({codes.start}, {codes.stop})", list[Any]()
+        rows = f"(SELECT range AS v FROM {rows})"
+    else:
+        type_name = "BIGINT" if kind.scale.integral else "DOUBLE"
+        rows, parameters = f"(SELECT unnest($1::{type_name}[]) AS v)", [list(codes)]
+    if isinstance(kind, Date):
+        rows = f"(SELECT DATE '{EPOCH}' + CAST(v AS INTEGER) AS v FROM {rows})"
+    return rows, parameters
+
+
+def _type(text: str, kind: Kind) -> str:
+    """Return the type of an expression, without its parameters.
+
+    Raises
+    ------
+    EvaluationError
+        If no value has the types that the expression needs.
+    """
+    name = {"category": "VARCHAR", "integer": "BIGINT", "real": "DOUBLE", "date": "DATE"}[kind.kind]
+    row = f"(SELECT CAST(NULL AS {name}) AS v)"
+    (found,) = evaluate(f"SELECT typeof({text}) AS y FROM {row}")["y"].tolist()
+    return str(found).partition("(")[0]
+
+
+def _fetched(text: str, rows: str, parameters: Sequence[Any], type_name: str) -> Values:
+    shown = f"CAST({text} AS VARCHAR)" if type_name in _EXACT else text
+    values: Values = evaluate(f"SELECT {shown} AS y FROM {rows}", parameters)["y"]
+    return values
+
+
+def outputs(
+    text: str, kind: Kind, codes: Sequence[Code] | range, type_name: str
+) -> tuple[Values, npt.NDArray[np.bool_], Code | None]:
+    """Return the outputs of an expression for some codes, which are missing, and the first fault.
+
+    Raises
+    ------
+    TimeLimitError
+    """
+    import numpy as np
+
+    rows, parameters = _rows(kind, codes)
+    fault: Code | None = None
+    try:
+        values = _fetched(text, rows, parameters, type_name)
+    except EvaluationError:
+        values = _fetched(f"TRY({text})", rows, parameters, type_name)
+        fault = _first_fault(text, kind, codes, type_name)
+    missing = np.ma.getmaskarray(values)
+    values = np.ma.getdata(values)
+    if values.dtype.kind == "f":
+        odd = ~np.isfinite(values) & ~missing
+        if odd.any():
+            first = codes[int(np.argmax(odd))]
+            fault = first if fault is None else min(fault, first)
+            missing = missing | odd
+    return values, missing, fault
+
+
+def _first_fault(text: str, kind: Kind, codes: Sequence[Code] | range, type_name: str) -> Code:
+    """Return the first of some codes for which an expression raises."""
+    while len(codes) > 1:
+        half = codes[: len(codes) // 2]
+        try:
+            _fetched(text, *_rows(kind, half), type_name)
+        except EvaluationError:
+            codes = half
+        else:
+            codes = codes[len(half) :]
+    return codes[0]
+
+
+def typed(values: Values, type_name: str) -> list[Any]:
+    """Return outputs as plain values of Python; times at midnight are days."""
+    import numpy as np
+
+    if type_name in _EXACT:
+        return [_EXACT[type_name](str(value)) for value in values]
+    if type_name in ("DATE", "TIMESTAMP"):
+        days = values.astype("M8[D]")
+        return list((days if np.array_equal(days, values) else values.astype("M8[us]")).tolist())
+    return list(values.tolist())
+
+
+def null_output(text: str, kind: Kind, type_name: str) -> Plain | None:
+    """Return the output of an expression for a missing value; None if it has none."""
+    name = {"category": "VARCHAR", "integer": "BIGINT", "real": "DOUBLE", "date": "DATE"}[kind.kind]
+    import numpy as np
+
+    row = f"(SELECT CAST(NULL AS {name}) AS v)"
+    try:
+        value = _fetched(text, row, (), type_name)
+    except EvaluationError:
+        return None
+    if np.ma.getmaskarray(value).any():
+        return None
+    (output,) = typed(np.ma.getdata(value), type_name)
+    return None if isinstance(output, float) and not math.isfinite(output) else output
+
+
+def _enumerated(text: str, kind: Kind, type_name: str, at_once: int) -> Evaluated:
+    """Evaluate an expression code by code."""
+    import numpy as np
+
+    scale = kind.scale
+    low, high = int(scale.low), int(scale.high)
+    pieces: list[tuple[Code, Code, Plain | None]] = []
+    fault: Code | None = None
+    end = time.monotonic() + SECONDS
+    for start in range(low, high + 1, at_once):
+        if time.monotonic() > end:
+            raise TimeLimitError
+        codes = range(start, min(start + at_once, high + 1))
+        values, missing, first = outputs(text, kind, codes, type_name)
+        fault = first if fault is None else fault
+        changed = (missing[1:] != missing[:-1]) | (
+            (values[1:] != values[:-1]) & ~missing[1:]
+        ).astype(bool)
+        starts = np.concatenate([[0], np.flatnonzero(changed) + 1])
+        if len(starts) + len(pieces) > MOST_PIECES:
+            raise PiecesLimitError
+        ends = np.append(starts[1:], len(codes)) - 1
+        known = ~missing[starts]
+        results = iter(typed(values[starts[known]], type_name))
+        pieces += [
+            (start + first_place, start + last_place, next(results) if has else None)
+            for first_place, last_place, has in zip(
+                starts.tolist(), ends.tolist(), known.tolist(), strict=True
+            )
+        ]
+    if fault is not None and all(output is None for *_, output in pieces):
+        raise EvaluationError
+    null = null_output(text, kind, type_name)
+    return Evaluated(StepFunction(pieces, null), _TYPES[type_name], fault)
+
+
+@lru_cache(maxsize=64)
+def _evaluated(text: str, kind: Kind, at_once: int) -> Evaluated:
+    type_name = _type(text, kind)
+    if type_name not in _TYPES:
+        raise EvaluationError
+    return _enumerated(text, kind, type_name, at_once)
+
+
+# reading
+
+
+class Domains:
+    """Reader of the expressions of one column in a statement.
+
+    Parameters
+    ----------
+    refuse : callable
+        Raises an error that points at a node.
+    column : callable
+        Returns the declared name of the column that a node names.
+    constant : callable
+        Returns the value of a parameter.
+    kinds : mapping of str to Kind
+        The kinds of the columns.
+    """
+
+    def __init__(
+        self,
+        refuse: Callable[..., NoReturn],
+        column: Callable[[Node], str],
+        constant: Callable[[Node], Constant],
+        kinds: Mapping[str, Kind],
+    ) -> None:
+        self.refuse = refuse
+        self.column = column
+        self.constant = constant
+        self.kinds = kinds
+
+    def columns(self, node: Node) -> list[str]:
+        """Return the different columns in an expression, in the order in which they occur."""
+        return list(dict.fromkeys(self.column(part) for part in node.find_all(exp.Column)))
+
+    def condition(self, node: Node, *, negated: bool) -> Within:
+        """Read a condition on one column: the codes for which it, or its negation, is true."""
+        (column,) = self.columns(node)
+        found = self._evaluated(node, column)
+        if found.holds not in ("condition", "nothing"):
+            self.refuse(
+                f"this is a {found.holds}, not a condition", "Compare it with a value.", node
+            )
+        function = found.function
+        return Within(column, function.where(not negated), function.null is (not negated))
+
+    def outputs(self, node: Node) -> tuple[str, StepFunction[Plain], Holds]:
+        """Read an expression of one column: the column, the output of each code, and what it is.
+
+        Codes without a result are refused.
+        """
+        (column,) = self.columns(node)
+        found = self._evaluated(node, column)
+        if found.fault is not None:
+            kind = self.kinds[column]
+            self.refuse(
+                f"this has no finite result for {column} = {self._value(kind, found.fault)}",
+                "Leave such values out with NULLIF or CASE WHEN.",
+                node,
+            )
+        return column, found.function, found.holds
+
+    def _evaluated(self, node: Node, column: str) -> Evaluated:
+        kind = self.kinds[column]
+        self._check(node, kind)
+        letters = max(map(len, kind.values)) if isinstance(kind, Category) else _NUMBER
+        letters = _longest(node, letters)
+        if letters > MOST_LETTERS:
+            self.refuse(
+                f"this can make texts of more than {MOST_LETTERS:,} letters", "Shorten it.", node
+            )
+        at_once = (_AT_ONCE if node.find(*_PATTERNS) is None else _SEARCHED) // letters
+        text = self._text(node)
+        try:
+            return _evaluated(text, kind, at_once)
+        except EvaluationError:
+            self.refuse(
+                f"DuckDB cannot compute this from {column}, which has {_SUBJECTS[kind.kind]}",
+                "Check the types: CAST(x AS VARCHAR) makes a text, CAST(x AS DOUBLE) a number.",
+                node,
+            )
+        except PiecesLimitError:
+            self.refuse(
+                f"this changes more than {MOST_PIECES:,} times over the values of {column}",
+                "Declare bins for it, or make it coarser: FLOOR(x / 10) for x.",
+                node,
+            )
+        except TimeLimitError:
+            self.refuse("this takes too long to evaluate", "Make it simpler.", node)
+
+    def _check(self, node: Node, kind: Kind) -> None:
+        if node.find(exp.Select, exp.Subquery) is not None:
+            self.refuse("subqueries are not supported", "Write the values out.", node)
+        for part in node.walk():
+            # where a column comes from is not written here
+            if isinstance(part, exp.Column | exp.Identifier) or is_written(part):
+                continue
+            if isinstance(part, exp.AggFunc | exp.Window):
+                self.refuse(
+                    "WHERE and FILTER cannot contain aggregates",
+                    "Compare columns here. Conditions on aggregates are answered by session.decide.",
+                    part,
+                )
+            if isinstance(part, exp.CurrentDate | exp.CurrentTimestamp | exp.CurrentTime):
+                self.constant(part)
+            call = part.sql(dialect="duckdb").partition("(")[0]
+            name = call if isinstance(part, exp.Func) and call.isidentifier() else "this"
+            self.refuse(f"{name} is not supported here", _offers(kind), part)
+        scale = kind.scale
+        if not scale.integral or scale.high - scale.low >= MOST_CODES:
+            self.refuse(
+                f"the values of {self.column(next(node.find_all(exp.Column)))} are too many for this",
+                "Compare the column alone with a value, or declare narrower bounds.",
+                node,
+            )
+
+    def _text(self, node: Node) -> str:
+        """Return an expression as DuckDB reads it, with v for the column."""
+
+        def replaced(part: Node) -> Node:
+            if isinstance(part, exp.Column):
+                return exp.column("v")
+            if isinstance(part, exp.Placeholder):
+                return self._literal(self.constant(part))
+            return part
+
+        return str(node.copy().transform(replaced).sql(dialect="duckdb"))
+
+    @staticmethod
+    def _literal(value: Constant) -> Node:
+        if isinstance(value, str):
+            return exp.Literal.string(value)
+        if isinstance(value, datetime.date):
+            has_time = isinstance(value, datetime.datetime)
+            kind = exp.DataType.Type.TIMESTAMPNTZ if has_time else exp.DataType.Type.DATE
+            return exp.cast(exp.Literal.string(value.isoformat()), kind)
+        number = Fraction(value)
+        if number.denominator == 1:
+            return exp.Literal.number(number.numerator)
+        return exp.cast(exp.Literal.string(repr(float(number))), exp.DataType.Type.DOUBLE)
+
+    @staticmethod
+    def _value(kind: Kind, code: Code) -> str:
+        """Return the value of a code, as a message shows it."""
+        if isinstance(kind, Category):
+            return repr(kind.values[int(code)])
+        return str(EPOCH + datetime.timedelta(int(code))) if isinstance(kind, Date) else str(code)
+
+
+_SUBJECTS: dict[str, Subject] = {
+    "category": "texts", "integer": "numbers", "real": "numbers", "date": "dates",
+}  # fmt: skip
+
+
+def names(kind: Kind) -> list[str]:
+    """Return the functions that may be applied to a column, as they are called.
+
+    Examples
+    --------
+    >>> from dpnb.schema.columns import Integer
+    >>> names(Integer(0, 9))[:3]
+    ['IF', 'COALESCE', 'IFNULL']
+    """
+    examples = (*WRITTEN["any column"], *WRITTEN[_SUBJECTS[kind.kind]])
+    calls = (example.partition("(")[0] for example in examples if "(" in example)
+    return list(dict.fromkeys(call for call in calls if call.isidentifier()))
+
+
+def _offers(kind: Kind) -> str:
+    subject = _SUBJECTS[kind.kind]
+    return f"Functions of {subject}: {', '.join(names(kind))}."
