@@ -37,9 +37,9 @@ from dpnb.sql.quoting import as_written, meant, names_of
 from dpnb.sql.relations import read_from
 from dpnb.sql.source import Node, Source, others
 from dpnb.sql.statistics import is_statistic
+from dpnb.sql.substitution import substituted
 
 _HINTS = {
-    "with_": ("WITH is not supported", "Write one SELECT over one table."),
     "laterals": ("LATERAL is not supported", "Write one SELECT over one table."),
     "distinct": ("DISTINCT is not supported", "GROUP BY the columns and use COUNT(*)."),
     "windows": ("window functions are not supported", "Use GROUP BY."),
@@ -98,7 +98,8 @@ def parse(
         source = Source(spelled)
         try:
             statement = _Statement(source, tables, params or {}, thresholds, deciding)
-            query = statement.query(source.tree())
+            written = source.tree()
+            query = statement.query(substituted(source, tables, written), written)
         except RecursionError:
             raise SqlError("the statement is nested too deeply", "Flatten it.") from None
         if query.promise is not None and not promises:
@@ -137,7 +138,7 @@ class _Statement:
         self.thresholds = thresholds
         self.deciding = deciding
 
-    def query(self, select: exp.Select) -> Query:
+    def query(self, select: exp.Select, written: exp.Select) -> Query:
         clauses = (
             "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "kind",
         )  # fmt: skip
@@ -153,18 +154,17 @@ class _Statement:
         scope = read_from(self.source, self.tables, select)
         self.schema = scope.base.schema
         self.conditions = Conditions(self.source, scope, self.params)
-        contributions = Contributions(self.source, scope, select)
+        contributions = Contributions(self.source, scope, written)
         self.aggregates = Aggregates(self.conditions, contributions, distinct=self.deciding)
         grouped = self.grouping(select.args.get("group"), select.expressions)
         self.aggregates.statistics.grouped = tuple(grouped)
         keys, aggregates, derived = self.outputs(select, grouped)
-        where = select.args.get("where")
         having = select.args.get("having")
         return Query(
             table=scope.base.name,
             keys=keys,
             aggregates=aggregates,
-            where=self.where(where, scope.present),
+            where=self.where(scope.condition, scope.present),
             having=None if having is None else self.having(having.this, aggregates),
             order=self.ordering(select.args.get("order"), keys, (*aggregates, *derived)),
             limit=self.limit(select.args.get("limit")),
@@ -175,7 +175,7 @@ class _Statement:
 
     def where(self, node: Node | None, present: Sequence[Predicate]) -> Predicate:
         """Combine the condition of WHERE with those of the joins that drop rows without a match."""
-        written = EVERY if node is None else self.conditions.predicate(node.this)
+        written = EVERY if node is None else self.conditions.predicate(node)
         return simplify(And((*present, written)), self.schema) if present else written
 
     # SELECT and GROUP BY

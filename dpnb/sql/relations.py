@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from sqlglot import expressions as exp
@@ -55,11 +55,15 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """All tables of FROM, the measured one first; ``merged`` are the case-folded USING columns."""
+    """All tables of FROM, the measured one first; ``merged`` are the case-folded USING columns.
+
+    ``condition`` is what ON and WHERE ask for besides the joins.
+    """
 
     relations: tuple[Relation, ...]
     merged: frozenset[str]
     base: Table
+    condition: Node | None = None
 
     @property
     def present(self) -> list[Within]:
@@ -79,11 +83,9 @@ class Scope:
 
     def find(self, name: str, qualifier: str | None) -> list[tuple[Relation, str]]:
         """Return the columns that a name can mean."""
-        relations = self.of(qualifier)
-        if qualifier is None and name.casefold() in self.merged:
-            relations = relations[:1]
-        candidates = ((relation, relation.find(name)) for relation in relations)
-        return [(relation, column) for relation, column in candidates if column is not None]
+        candidates = ((relation, relation.find(name)) for relation in self.of(qualifier))
+        found = [(relation, column) for relation, column in candidates if column is not None]
+        return found[:1] if qualifier is None and name.casefold() in self.merged else found
 
     def is_unit(self, name: str, qualifier: str | None) -> bool:
         """Return whether a column holds the ids of the measured table.
@@ -98,6 +100,30 @@ class Scope:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An equality of columns of two tables of FROM."""
+
+    sides: tuple[Side, Side]
+
+    def of(self, place: int) -> str:
+        """Return the column of the table at a position."""
+        return next(name for side, name in self.sides if side == place)
+
+    def other(self, place: int) -> Side:
+        """Return the other side: its position and column."""
+        return next(side for side in self.sides if side[0] != place)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of FROM: its table, its tree, and how it can be joined with others."""
+
+    relation: Relation
+    node: Node
+    links: list[Link] = field(default_factory=list)
+
+
 def read_from(source: Source, tables: Mapping[str, Table], select: exp.Select) -> Scope:
     """Read FROM and JOIN."""
     return _From(source, tables).read(select)
@@ -108,33 +134,107 @@ class _From:
 
     def __init__(self, source: Source, tables: Mapping[str, Table]) -> None:
         self.refuse = source.refuse
+        self.source = source
         # tables of pairs have names that are not identifiers
         self.tables = {name: table for name, table in tables.items() if name.isidentifier()}
         self.merged: set[str] = set()
 
     def read(self, select: exp.Select) -> Scope:
-        source = select.args.get("from_")
-        relations = [self.relation(None if source is None else source.this, "FROM", alone=True)]
+        source, where = select.args.get("from_"), select.args.get("where")
+        first = self.relation(None if source is None else source.this, "FROM", alone=True)
+        condition = None if where is None else where.this
         joins = select.args.get("joins") or []
+        if not joins:
+            return Scope((first,), frozenset(), first.table, condition)
         if len(joins) > MOST_JOINS:
             self.refuse(
                 f"there are {len(joins)} joins, more than {MOST_JOINS}", "Join fewer tables.",
                 joins[MOST_JOINS].this,
             )  # fmt: skip
+        entries = [Entry(first, source)]
         for node in joins:
-            inner = self.kind(node)
+            inner = check_join(self.source, node)
             new_relation = self.relation(node.this, "JOIN", alone=False)
-            used_names = {name for other in relations for name in other.names}
+            used_names = {name for entry in entries for name in entry.relation.names}
             if new_relation.names & used_names:
-                if new_relation.table is relations[0].table:
+                if new_relation.table is first.table:
                     # another name would not help
                     self.refuse(*ITSELF, node.this)
                 self.refuse(
                     f"two tables are called {new_relation.shown!r}", "Name them with AS.", node.this
                 )
-            relations = self.joined(relations, new_relation, node, inner=inner)
+            entries.append(Entry(replace(new_relation, inner=inner), node))
+        return self.linked(entries, [] if condition is None else conjuncts(condition))
+
+    def linked(self, entries: Sequence[Entry], written: Sequence[Node]) -> Scope:
+        """Find the equalities by which tables are looked up, and the table that is measured."""
+        tests = list(written)
+        for place, entry in enumerate(entries):
+            test = entry.node.args.get("on")
+            if test is not None and entry.relation.inner:
+                tests += conjuncts(test)
+            elif test is not None:
+                entry.links.append(self.on(entry, entries[: place + 1]))
+            if entry.node.args.get("using"):
+                entry.links.append(self.using(entry, entries[:place]))
+        links = {id(test): link for test in tests if (link := self.link(test, entries))}
+        for link in links.values():
+            for place in (link.sides[0][0], link.sides[1][0]):
+                if entries[place].relation.inner:
+                    entries[place].links.append(link)
+        used: list[Link] = []
+        relations: list[Relation] = []
+        for place, link in self.order(entries):
+            entry = entries[place]
+            if link is None and relations:
+                link = self.on(entry, entries[: place + 1])
+            if link is None:
+                relations.append(entry.relation)
+                continue
+            used.append(link)
+            (old, column), key = link.other(place), link.of(place)
+            names = [relation.names for relation in relations]
+            before = names.index(entries[old].relation.names)
+            relations = self.joined(relations, entry, before, column, key)
+        left = [test for test in tests if id(test) not in links or links[id(test)] not in used]
         base = relations[0].paired or relations[0].table
-        return Scope(tuple(relations), frozenset(self.merged), base)
+        return Scope(tuple(relations), frozenset(self.merged), base, conjunction(left))
+
+    def order(self, entries: Sequence[Entry]) -> list[tuple[int, Link | None]]:
+        """Return the tables in an order in which each can be looked up, the measured one first.
+
+        If there is none, return the order in which they are written, for the error.
+        """
+        for base, entry in enumerate(entries):
+            placed: dict[int, Link | None] = {base: None}
+            while entry.relation.inner:
+                found = self.following(entries, placed)
+                if found is None:
+                    break
+                placed[found[0]] = found[1]
+            if len(placed) == len(entries):
+                return list(placed.items())
+        return [(0, None), *((i, self.earlier(entries, i)) for i in range(1, len(entries)))]
+
+    def following(
+        self, entries: Sequence[Entry], placed: Mapping[int, Link | None]
+    ) -> tuple[int, Link] | None:
+        """Return a table that can be looked up from one of those placed, and how."""
+        for place, entry in enumerate(entries):
+            for link in entry.links if place not in placed else ():
+                old, column = link.other(place)
+                if old in placed and old != place:
+                    found = self.lookup(
+                        entries[old].relation, column, entry.relation, link.of(place)
+                    )
+                    if isinstance(found, Join):
+                        return place, link
+        return None
+
+    @staticmethod
+    def earlier(entries: Sequence[Entry], place: int) -> Link | None:
+        """Return how a table is joined with one written before it."""
+        return next((link for link in entries[place].links if link.other(place)[0] < place), None)
 
     def relation(self, node: Node | None, word: str, *, alone: bool) -> Relation:
         if not isinstance(node, exp.Table):
@@ -162,31 +262,11 @@ class _From:
         qualifiers = {label.casefold(), name.casefold()} if alone else {label.casefold()}
         return Relation(self.tables[name], frozenset(qualifiers), label)
 
-    def kind(self, node: Node) -> bool:
-        """Return whether the join drops rows without a match; refuse unsupported joins."""
-        side, kind, method = (
-            str(node.args.get(n) or "").upper() for n in ("side", "kind", "method")
-        )
-        if isinstance(node.this, exp.Lateral):
-            self.refuse("LATERAL is not supported", _SHAPE, node.this)
-        hint = "Name the other table first, and write LEFT JOIN." if side == "RIGHT" else _SHAPE
-        is_supported = (side, kind) in (("", ""), ("", "INNER"), ("LEFT", ""), ("LEFT", "OUTER"))
-        if not is_supported or method:
-            word = " ".join(filter(None, (method, side, kind)))
-            self.refuse(f"{word} JOIN is not supported", hint, node.this)
-        if others(node.args, "this", "on", "using", "side", "kind"):
-            self.refuse("this join is not supported", _SHAPE, node.this)
-        if not node.args.get("on") and not node.args.get("using"):
-            self.refuse("a join needs a condition", _SHAPE, node.this)
-        return not side
-
     def joined(
-        self, listed: Sequence[Relation], new: Relation, node: Node, *, inner: bool
+        self, listed: Sequence[Relation], entry: Entry, place: int, column: str, key: str
     ) -> list[Relation]:
         """Add one table to those of FROM, the measured one first."""
-        condition = self.using if node.args.get("using") else self.on
-        place, column, key = condition(node, listed, new)
-        old = listed[place]
+        old, new, node, inner = listed[place], entry.relation, entry.node, entry.relation.inner
         if old.paired:
             self.refuse(
                 "this join makes pairs of rows, and no third table can be joined",
@@ -236,7 +316,7 @@ class _From:
             self.refuse(
                 f"{new.table.name!r} is joined twice on {column!r}", "Join it once.", node.this
             )
-        return [old, *listed[1:], replace(new, join=link, inner=inner)]
+        return [old, *listed[1:], replace(new, join=link)]
 
     def lookup(self, base: Relation, column: str, other: Relation, key: str) -> Join | SchemaError:
         try:
@@ -248,49 +328,67 @@ class _From:
     def by_ids(base: Relation, column: str, other: Relation, key: str) -> bool:
         return base.identifies(column) and other.identifies(key)
 
-    def using(self, node: Node, listed: Sequence[Relation], new: Relation) -> tuple[int, str, str]:
-        columns = node.args["using"]
+    def using(self, entry: Entry, before: Sequence[Entry]) -> Link:
+        columns, node = entry.node.args["using"], entry.node
         if len(columns) != 1 or not isinstance(columns[0], exp.Identifier):
             self.refuse("USING takes one column", _SHAPE, node.this)
         name = str(columns[0].this)
+        places = [place for place, other in enumerate(before) if other.relation.has(name)]
         self.merged.add(name.casefold())
-        return 0, name, name
+        return Link(((places[0] if places else 0, name), (len(before), name)))
 
-    def on(self, node: Node, listed: Sequence[Relation], new: Relation) -> tuple[int, str, str]:
-        """Return the position of the table that the new one is joined with, and both columns."""
-        test = node.args["on"]
+    def link(self, test: Node, entries: Sequence[Entry]) -> Link | None:
+        """Return the equality of columns of two tables that a condition is, if it is one."""
+        if not isinstance(test, exp.EQ):
+            return None
+        sides: list[Side] = []
+        for node in (test.this, test.expression):
+            if not _is_column(node):
+                return None
+            places = self.places(node, entries)
+            if len(places) != 1:
+                return None
+            sides.append((places[0], str(node.name)))
+        return Link((min(sides), max(sides))) if sides[0][0] != sides[1][0] else None
+
+    @staticmethod
+    def places(node: Node, entries: Sequence[Entry]) -> list[int]:
+        """Return the tables that a column can belong to; other code checks that it is declared."""
+        qualified = node.args.get("table") is not None
+        return [
+            place
+            for place, entry in enumerate(entries)
+            if (
+                node.table.casefold() in entry.relation.names
+                if qualified
+                else entry.relation.has(str(node.name))
+            )
+        ]
+
+    def on(self, entry: Entry, entries: Sequence[Entry]) -> Link:
+        """Return the equality that ON must be, with a column of the new table, the last of some."""
+        test, new = entry.node.args.get("on"), len(entries) - 1
+        if test is None:
+            self.refuse("a join needs a condition", _SHAPE, entry.node.this)
         while isinstance(test, exp.Paren):
             test = test.this
         if not isinstance(test, exp.EQ):
             self.refuse("ON takes one equality of two columns", _SHAPE, test)
-        new_columns: list[str] = []
-        rest: list[Side] = []
-        for side in (test.this, test.expression):
-            place, name = self.side(side, [*listed, new])
-            if place == len(listed):
-                new_columns.append(name)
-            else:
-                rest.append((place, name))
-        if len(new_columns) != 1:
+        sides = [self.side(side, entries) for side in (test.this, test.expression)]
+        if [place for place, _ in sides].count(new) != 1:
             self.refuse(
-                f"ON compares a column of {new.shown!r} with one of another table", _SHAPE, test
-            )
-        return (*rest[0], new_columns[0])
+                f"ON compares a column of {entry.relation.shown!r} with one of another table",
+                _SHAPE, test,
+            )  # fmt: skip
+        return Link((sides[0], sides[1]))
 
-    def side(self, node: Node, relations: Sequence[Relation]) -> Side:
-        """Return the table and column of one side of ON; other code checks that it is declared."""
-        if (
-            not isinstance(node, exp.Column)
-            or not isinstance(node.this, exp.Identifier)
-            or others(node.args, "this", "table")
-        ):
+    def side(self, node: Node, entries: Sequence[Entry]) -> Side:
+        """Return the table and column of one side of ON."""
+        if not _is_column(node):
             self.refuse("ON takes one equality of two columns", _SHAPE, node)
         name, qualified = str(node.name), node.args.get("table") is not None
-        places = [
-            place
-            for place, relation in enumerate(relations)
-            if (node.table.casefold() in relation.names if qualified else relation.has(name))
-        ]
+        places = self.places(node, entries)
+        relations = [entry.relation for entry in entries]
         if not places and qualified:
             self.refuse(
                 f"{node.table!r} is not a table of FROM",
@@ -305,3 +403,67 @@ class _From:
                 f"Write {relations[places[0]].shown}.{name}.", node,
             )  # fmt: skip
         return places[0], name
+
+
+def check_join(source: Source, node: Node) -> bool:
+    """Return whether a join drops rows without a match; refuse unsupported joins."""
+    side, kind, method = (str(node.args.get(n) or "").upper() for n in ("side", "kind", "method"))
+    if isinstance(node.this, exp.Lateral):
+        source.refuse("LATERAL is not supported", _SHAPE, node.this)
+    hint = "Name the other table first, and write LEFT JOIN." if side == "RIGHT" else _SHAPE
+    known = (("", ""), ("", "INNER"), ("", "CROSS"), ("LEFT", ""), ("LEFT", "OUTER"))
+    if (side, kind) not in known or method:
+        word = " ".join(filter(None, (method, side, kind)))
+        source.refuse(f"{word} JOIN is not supported", hint, node.this)
+    if others(node.args, "this", "on", "using", "side", "kind"):
+        source.refuse("this join is not supported", _SHAPE, node.this)
+    if side and not node.args.get("on") and not node.args.get("using"):
+        source.refuse("a join needs a condition", _SHAPE, node.this)
+    return not side
+
+
+def conjuncts(node: Node) -> list[Node]:
+    """Return conditions that all hold where one does; what all parts of OR ask for comes first.
+
+    Examples
+    --------
+    >>> import sqlglot
+    >>> tree = sqlglot.parse_one("(a = b AND c > 1) OR (a = b AND d > 2)")
+    >>> [test.sql() for test in conjuncts(tree)]
+    ['a = b', '(c > 1) OR (d > 2)']
+    """
+    if isinstance(node, exp.Paren):
+        return conjuncts(node.this)
+    if isinstance(node, exp.And):
+        return [test for part in node.flatten(unnest=False) for test in conjuncts(part)]
+    if not isinstance(node, exp.Or):
+        return [node]
+    parts = [conjuncts(part) for part in node.flatten(unnest=False)]
+    shared = [test for test in parts[0] if all(test in part for part in parts[1:])]
+    if not shared:
+        return [node]
+    rests = [conjunction([test for test in part if test not in shared]) for part in parts]
+    if None in rests:
+        return shared
+    result: Node = None
+    for rest in rests:
+        rest = exp.Paren(this=rest)
+        result = rest if result is None else exp.Or(this=result, expression=rest)
+    return [*shared, result]
+
+
+def conjunction(tests: Sequence[Node]) -> Node | None:
+    """Return the condition that some others hold; None without any."""
+    result: Node = None
+    for test in tests:
+        part = exp.Paren(this=test) if isinstance(test, exp.Or) and len(tests) > 1 else test
+        result = part if result is None else exp.And(this=result, expression=part)
+    return result
+
+
+def _is_column(node: Node) -> bool:
+    return (
+        isinstance(node, exp.Column)
+        and isinstance(node.this, exp.Identifier)
+        and not others(node.args, "this", "table")
+    )

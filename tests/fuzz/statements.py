@@ -805,14 +805,15 @@ def covered(kind: Kind) -> bool:
 # broken statements
 
 REFUSED = [
-    "SELECT COUNT(*) AS result FROM (SELECT * FROM {t}) AS q",
+    "SELECT COUNT(*) AS result FROM (SELECT * FROM {t} LIMIT 3) AS q",
     "SELECT COUNT(*) AS result FROM {t} WHERE {x} IN (SELECT {x} FROM {t})",
     "SELECT COUNT(*) AS result FROM {t} WHERE EXISTS (SELECT 1 FROM {t})",
     "SELECT COUNT(*) AS result FROM {t} WHERE {x} > (SELECT AVG({x}) FROM {t})",
     "SELECT (SELECT COUNT(*) FROM {t}) AS result FROM {t}",
     "SELECT SUM((SELECT 1)) AS result FROM {t}",
-    "WITH q AS (SELECT * FROM {t}) SELECT COUNT(*) AS result FROM q",
-    "WITH q AS (SELECT 1) SELECT COUNT(*) AS result FROM {t}",
+    "WITH q AS (SELECT * FROM {t} USING SAMPLE 3) SELECT COUNT(*) AS result FROM q",
+    "WITH q AS (SELECT 1) SELECT COUNT(*) AS result FROM q",
+    "WITH RECURSIVE q AS (SELECT {x} FROM {t}) SELECT COUNT(*) AS result FROM q",
     "SELECT COUNT(*) OVER () AS result FROM {t}",
     "SELECT SUM({x}) OVER (ORDER BY {x}) AS result FROM {t}",
     "SELECT ROW_NUMBER() OVER (PARTITION BY {x}) AS result FROM {t}",

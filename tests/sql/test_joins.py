@@ -113,6 +113,40 @@ class TestMeaning:
         )
         assert describe(parse(text, TABLES)) == describe(plain)
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            f"SELECT AVG(price) FROM sales s, products p WHERE {MATCH[3:]} AND city = 'x'",
+            f"SELECT AVG(price) FROM products p, sales s WHERE city = 'x' AND {MATCH[3:]}",
+            f"SELECT AVG(price) FROM products p CROSS JOIN sales s WHERE city = 'x' AND {MATCH[3:]}",
+            f"SELECT AVG(price) FROM sales s JOIN products p {MATCH} AND city = 'x'",
+            f"SELECT AVG(price) FROM sales s JOIN products p ON city = 'x' WHERE {MATCH[3:]}",
+            f"SELECT AVG(price) FROM sales s, products p WHERE ({MATCH[3:]} AND city = 'x' AND wide_id = 1) "
+            f"OR (wide_id <> 1 AND {MATCH[3:]} AND city = 'x')",
+        ],
+    )
+    def test_the_equality_of_a_join_may_stand_anywhere(self, text):
+        where = "city = 'x'" + (" AND wide_id IS NOT NULL" if "wide_id" in text else "")
+        plain = f"SELECT AVG(price) FROM sales s JOIN products p {MATCH} WHERE {where}"
+        assert describe(parse(text, TABLES)) == describe(parse(plain, TABLES))
+
+    def test_a_shared_condition_is_one_of_every_part(self):
+        match = MATCH[3:]
+        with pytest.raises(SqlError, match="a join needs a condition"):
+            parse(f"{SALE}, products p WHERE {match} AND city = 'x' OR city = 'y'", TABLES)
+        text = f"{SALE}, products p WHERE ({match} AND city = 'x') OR {match} OR ({match} AND city = 'x')"
+        assert parse(text, TABLES).where == PRESENT
+
+    def test_tables_may_be_named_in_any_order(self):
+        text = (
+            "SELECT country, AVG(price) FROM cities c, products p, sales s "
+            "WHERE c.city = s.city AND p.product_id = s.product_id GROUP BY country"
+        )
+        query = parse(text, TABLES)
+        assert query.table == "sales"
+        assert query.keys[0].column == "cities[city].country"
+        assert query.where.columns == {"products[product_id]", "cities[city]"}
+
     @pytest.mark.parametrize("word", ["LEFT", "LEFT OUTER"])
     def test_a_left_join_asks_for_nothing(self, word):
         query = parse(f"{SALE} {word} JOIN products p {MATCH}", TABLES)
@@ -197,7 +231,7 @@ REFUSED = [
     (f"{SALE} RIGHT JOIN products p {MATCH}", "RIGHT JOIN is not", "products p", "LEFT JOIN"),
     (f"{SALE} FULL JOIN products p {MATCH}", "FULL JOIN is not", "products p", JOIN),
     (f"{SALE} FULL OUTER JOIN products p {MATCH}", "FULL OUTER JOIN is not", "products p", JOIN),
-    (f"{SALE} CROSS JOIN products p", "CROSS JOIN is not supported", "products p", JOIN),
+    (f"{SALE} CROSS JOIN products p", "a join needs a condition", "products p", JOIN),
     (f"{SALE} NATURAL JOIN products p", "NATURAL JOIN is not supported", "products p", JOIN),
     (f"{SALE} SEMI JOIN products p {MATCH}", "SEMI JOIN is not supported", "products p", JOIN),
     (f"{SALE} ANTI JOIN products p {MATCH}", "ANTI JOIN is not supported", "products p", JOIN),
@@ -208,7 +242,10 @@ REFUSED = [
     (f"{SALE} JOIN LATERAL (SELECT 1) p ON TRUE", "LATERAL is not supported", None, JOIN),
     # conditions
     (f"{SALE} JOIN products p ON TRUE", "one equality of two columns", "TRUE", JOIN),
-    (f"{SALE} JOIN products p {MATCH} AND p.price > 3", "one equality", None, JOIN),
+    (f"{SALE} LEFT JOIN products p {MATCH} AND p.price > 3", "one equality", None, JOIN),
+    (f"{SALE}, products p WHERE s.product_id = 3", "a join needs a condition", "products p", JOIN),
+    (f"{SALE}, products p WHERE s.product_id = p.product_id AND s.other_id = p.product_id",
+     "two columns cannot be compared", "s.other_id = p.product_id", "a value"),
     (f"{SALE} JOIN products p ON s.product_id < p.product_id", "one equality", None, JOIN),
     (f"{SALE} JOIN products p ON s.product_id = 3", "one equality of two columns", "3", JOIN),
     (f"{SALE} JOIN products p ON s.product_id + 1 = p.product_id", "one equality", None, JOIN),
@@ -242,8 +279,8 @@ REFUSED = [
      "'products' is joined twice on 'product_id'", "products q", "once"),
     (f"{SALE} JOIN products p {MATCH} JOIN cities c ON p.category = c.city", "each further table must be joined with the first one",
      "cities c", "Join c with s."),
-    (f"{SALE} JOIN (SELECT 1) p {MATCH}", "only a declared table can follow JOIN", None, "Tables: sales"),
-    (f"{SALE} JOIN (products p JOIN cities c ON p.x = c.city) {MATCH}", "only a declared table", None, ""),
+    (f"{SALE} JOIN (SELECT 1) p {MATCH}", "unknown column 'product_id'", "p.product_id", "Declared"),
+    (f"{SALE} JOIN (products p JOIN cities c ON p.x = c.city) {MATCH}", "unknown column 'x'", "p.x", "Declared"),
     (f"{SALE} JOIN main.products p {MATCH}", "only a declared table can follow JOIN", None, "Write only the name of the table."),
     (f"{SALE} JOIN products p(a, b) {MATCH}", "only a declared table can follow JOIN", None, "Write only the name of the table."),
     (f"{SALE} JOIN read_csv('/etc/passwd') p {MATCH}", "table functions are not supported", None, "declared"),
