@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -209,6 +209,19 @@ def loss_text(
     return f"{text} (epsilon {epsilon} at delta {amount_text(delta)}){beside}"
 
 
-def label(group: tuple[str | int, ...]) -> str:
+def label(group: Sequence[str | float | bool | None]) -> str:
     """Return the display name of a group; several keys are joined by a comma."""
-    return ", ".join(str(value) for value in group) if group else "all rows"
+    return ", ".join(map(label_text, group)) if group else "all rows"
+
+
+def label_text(value: str | float | bool | None) -> str:
+    """Return a label as displayed; truths and missing values as SQL writes them.
+
+    Examples
+    --------
+    >>> label_text("a"), label_text(3), label_text(True), label_text(None)
+    ('a', '3', 'TRUE', 'NULL')
+    """
+    if value is None or isinstance(value, bool):
+        return "NULL" if value is None else str(value).upper()
+    return str(value)

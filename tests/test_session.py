@@ -716,10 +716,6 @@ class TestBadRequests:
             session.query(sql, rho=0.1)
         assert session.budget.spent.rho == 0
 
-    def test_having_says_what_to_do_instead(self, session):
-        with pytest.raises(RequestError, match="filter the noisy answer"):
-            session.query("SELECT sex, COUNT(*) AS k FROM t GROUP BY sex HAVING k > 5", rho=0.1)
-
     def test_an_avg_by_error_needs_a_number_of_rows(self, session):
         with pytest.raises(RequestError, match="Add rows=100"):
             session.query("SELECT AVG(x) FROM t", error=0.1)

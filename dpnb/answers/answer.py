@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.bootstrap import Bootstrap, bootstrap
 from dpnb.answers.compare import compare
 from dpnb.answers.frames import framed
+from dpnb.answers.postprocessing import ShownTable
 from dpnb.answers.price import Origin
 from dpnb.answers.question import Question
 from dpnb.errors import RequestError, given, nearest
-from dpnb.estimation.estimates import Estimates
+from dpnb.estimation.estimates import Estimates, Intervals
 from dpnb.estimation.formula import text
 from dpnb.estimation.intervals import Mode
 from dpnb.formats import label
@@ -38,13 +39,13 @@ class Answer(Billed, Result):
     version : int
         Version of the table in the ledger.
     keys : tuple of str
-        Names of the group columns.
+        Names of the columns of labels that are shown: the group columns, and labels made of them.
     groups : tuple of tuples
         All declared groups, present in the data or not.
     estimates : tuple of Estimates
         One for each aggregate or formula of the SELECT list.
     rows : tuple of int
-        Indices of the groups to show, after WHERE, ORDER BY and LIMIT.
+        Indices of the groups to show, after WHERE, HAVING, ORDER BY and LIMIT.
     asked : int
         Number of groups that WHERE does not rule out.
     bill : Bill
@@ -67,6 +68,14 @@ class Answer(Billed, Result):
     bought : str or None
         The epsilon of its views, if it is less than requested: levels of a pure session lie on a
         grid. None otherwise.
+    grouped : tuple of str
+        Names of the group columns, whose labels ``groups`` has.
+    rest : tuple of int
+        Indices of the other groups that WHERE does not rule out; see :meth:`all_groups`.
+    hidden : int or None
+        How many of them HAVING hides; None without HAVING.
+    shown : ShownTable or None
+        What is shown of ``rows`` if the statement computes from its results; else None.
 
     Examples
     --------
@@ -98,6 +107,34 @@ class Answer(Billed, Result):
     origin: Origin | None = None
     shared: bool = False
     bought: str | None = None
+    grouped: tuple[str, ...] = ()
+    rest: tuple[int, ...] = ()
+    hidden: int | None = None
+    shown: ShownTable | None = None
+
+    @property
+    def columns(self) -> Sequence[Intervals]:
+        """The columns of numbers that are shown."""
+        return self.estimates if self.shown is None else self.shown.columns
+
+    def all_groups(self) -> Answer:
+        """Return the released results of all groups, also of those that are hidden.
+
+        HAVING, LIMIT and arithmetic on results change what is shown, not what is released. Free.
+
+        Returns
+        -------
+        Answer
+            With a row for each declared group that WHERE does not rule out, in declared order.
+
+        Examples
+        --------
+        >>> few = session.query("SELECT sex, COUNT(*) AS n FROM people GROUP BY sex HAVING n > 9000", rho=0.1)
+        >>> few.rows, few.all_groups().rows
+        ((), (0, 1))
+        """
+        rows = tuple(sorted({*self.rows, *self.rest}))
+        return replace(self, keys=self.grouped, rows=rows, rest=(), hidden=None, shown=None)
 
     def estimates_of(self, alias: str | None = None) -> Estimates:
         """Return one aggregate by its alias; the first one without an alias.
@@ -295,7 +332,8 @@ class Answer(Billed, Result):
         pandas.DataFrame
             One row for each group that is shown.
         """
-        return framed(self.keys, self.groups, self.rows, self.estimates, cut=cut)
+        table = self.shown or self
+        return framed(table.keys, table.groups, table.rows, self.columns, cut=cut)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as plain data (JSON): its numbers as shown, and before the cut.
@@ -309,6 +347,7 @@ class Answer(Billed, Result):
             self,
             estimates=[output.to_dict() for output in self.estimates],
             origin=None if self.origin is None else self.origin.to_dict(),
+            shown=None if self.shown is None else self.shown.to_dict(),
         )
 
     @classmethod
@@ -327,9 +366,11 @@ class Answer(Billed, Result):
         """
         values = dict(data)
         values["bill"] = Bill.taken(values)
-        values["keys"] = tuple(values["keys"])
+        values["keys"], values["grouped"] = tuple(values["keys"]), tuple(values["grouped"])
         values["groups"] = tuple(tuple(group) for group in values["groups"])
-        values["rows"] = tuple(values["rows"])
+        values["rows"], values["rest"] = tuple(values["rows"]), tuple(values["rest"])
+        table = values["shown"]
+        values["shown"] = None if table is None else ShownTable.from_dict(table)
         values["estimates"] = tuple(Estimates.from_dict(output) for output in values["estimates"])
         origin = values["origin"]
         values["origin"] = None if origin is None else Origin.from_dict(origin)

@@ -8,8 +8,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpnb.answers.answer import Answer
+from dpnb.answers.postprocessing import shown
 from dpnb.answers.price import Origin, Price, Width
-from dpnb.estimation.estimates import Estimates, Intervals, counted, derived, estimate
+from dpnb.estimation.estimates import Estimates, counted, derived, estimate
 from dpnb.estimation.intervals import Told
 from dpnb.estimation.quantile import quantiles
 from dpnb.estimation.variance import variances
@@ -24,7 +25,7 @@ from dpnb.schema.columns import Integer, Real
 from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import Quantile, Statistic
 from dpnb.sql.functions import Function
-from dpnb.sql.query import Aggregate, Derived, Query
+from dpnb.sql.query import Aggregate, Derived
 from dpnb.sql.ranges import ranges_of
 from dpnb.sql.values import Column, bounds_of
 from dpnb.views.measures import Sum
@@ -33,7 +34,6 @@ from dpnb.views.view import (
     asked_groups,
     counted_note,
     group_labels,
-    group_numbers,
     transposition,
 )
 
@@ -91,15 +91,21 @@ def answer(
         for output in query.outputs
     )
     budget, group_indices = status(store, charge.analyst), asked_groups(query)
+    outcome = shown(query, group_indices, all_estimates)
+    grouped = tuple(key.alias for key in query.keys)
     return Answer(
         sql=sql.strip(),
         table=query.table,
         version=charge.version,
-        keys=tuple(key.alias for key in query.keys),
+        keys=grouped if outcome.table is None else outcome.table.keys,
         groups=group_labels(query),
         estimates=all_estimates,
-        rows=ordered(query, group_indices, all_estimates),
+        rows=outcome.rows,
         asked=len(group_indices),
+        grouped=grouped,
+        rest=outcome.rest,
+        hidden=outcome.hidden,
+        shown=outcome.table,
         bill=budget.charged(
             charge.row if fresh else PrivacyLoss.none(),
             stored=not fresh,
@@ -227,31 +233,6 @@ def _bounds(part: Part, schema: Schema) -> tuple[float, float]:
         return 0.0, 0.0
     bounds = bounds_of(part.aggregate.value, schema)
     return float(bounds.low), float(bounds.high)
-
-
-def ordered(query: Query, rows: Sequence[int], columns: Sequence[Intervals]) -> tuple[int, ...]:
-    """Sort ``rows`` by ORDER BY, cut them at LIMIT, and return their indices.
-
-    Outputs sort by what is shown, equal ones by their uncut values. Keys sort in declared order.
-    Unknown values come last in either direction.
-    """
-    rows, named = list(rows), {column.alias: column for column in columns}
-    keys = {key.alias: place for place, key in enumerate(query.keys)}
-    numbers = group_numbers(query) if any(term.alias in keys for term in query.order) else []
-
-    def ranks(alias: str, *, uncut: bool) -> Sequence[float | None]:
-        if alias in keys:
-            return [number[keys[alias]] for number in numbers]
-        return (named[alias].uncut if uncut else named[alias]).estimate
-
-    for uncut in (True, False):
-        for term in reversed(query.order):
-            sign = -1 if term.descending else 1
-            keyed = [
-                (rank is None, sign * (rank or 0.0)) for rank in ranks(term.alias, uncut=uncut)
-            ]
-            rows.sort(key=keyed.__getitem__)
-    return tuple(rows if query.limit is None else rows[: query.limit])
 
 
 def widths(

@@ -125,7 +125,7 @@ def bootstrap(answer: Answer, alias: str | None, draws: object, seed: object) ->
                 ends[row] = cut(pair, estimates.possible_of(row))
     return Bootstrap(
         alias=estimates.alias,
-        keys=answer.keys,
+        keys=answer.grouped,
         groups=tuple(answer.groups[row] for row in answer.rows),
         estimate=tuple(
             _inside(values[row], estimates.possible_of(row)) if row in ends else None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def framed(
     keys: Sequence[str],
-    groups: Sequence[Sequence[str | int]],
+    groups: Sequence[Sequence[str | float | bool | None]],
     rows: Sequence[int],
     columns: Sequence[Intervals],
     *,

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from dpnb.answers.assembly import ordered
 from dpnb.answers.estimating import asked, measured
 from dpnb.answers.evidence import Evidence
 from dpnb.answers.inference import Inference
 from dpnb.answers.inferred import Inferred, Missing, Source
 from dpnb.answers.options import Options
+from dpnb.answers.postprocessing import shown
 from dpnb.errors import RequestError
 from dpnb.estimation.intervals import shifted
 from dpnb.estimation.joint import Joint
@@ -174,7 +174,7 @@ def infer(
         keys=tuple(key.alias for key in query.keys),
         groups=group_labels(query),
         aggregates=tuple(inferred),
-        rows=ordered(query, group_indices, inferred),
+        rows=shown(query, group_indices, inferred).rows,
         asked=len(group_indices),
         confidence=confidence,
         intervals="each" if options.each else "simultaneous",
@@ -192,6 +192,20 @@ def infer(
         ledger=known.ledger,
         look=max([1, *(known.looks[one.name] for one in sources)]),
     )
+
+
+def check_shown(query: Query) -> None:
+    """Refuse what an inference does not show: it has all results of all groups.
+
+    Raises
+    ------
+    RequestError
+    """
+    if query.shown.columns is not None or query.shown.having is not None:
+        raise RequestError(
+            "an inference has no HAVING and computes nothing from results",
+            "Name the results and the group columns alone, or use session.query.",
+        )
 
 
 def in_order(rows: Rows, order: Sequence[int]) -> Rows:

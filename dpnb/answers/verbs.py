@@ -9,12 +9,11 @@ from typing import Any
 
 from dpnb.answers import assembly, options
 from dpnb.answers.answer import Answer
-from dpnb.answers.infer import infer
+from dpnb.answers.infer import check_shown, infer
 from dpnb.answers.inference import Inference
 from dpnb.answers.price import Price
 from dpnb.answers.query import AnswerRequest
 from dpnb.answers.reuse import OnlineRequest
-from dpnb.errors import RequestError
 from dpnb.ledger.accountant import Cost
 from dpnb.ledger.accounts import OWNER
 from dpnb.privacy.loss import PrivacyLoss
@@ -40,7 +39,6 @@ def statement(runner: Runner, row: str, call: Call) -> AnswerRequest:
         query = known or parse(
             call.subject, runner.tables, call.params, promises=call.verb == "query"
         )
-        _check_having(query)
         request = AnswerRequest(
             row, call.subject, query, dict(call.options), runner, row != OWNER, key
         )
@@ -50,15 +48,6 @@ def statement(runner: Runner, row: str, call: Call) -> AnswerRequest:
         return request
 
     return runner.memo.at(key and ("request", row, key), None, read)
-
-
-def _check_having(query: Query) -> None:
-    if query.having is not None:
-        raise RequestError(
-            "HAVING is not allowed in a query: the list of groups would reveal more than the query pays for",
-            "Use session.decide, which bounds the errors. Or leave HAVING out and "
-            "filter the noisy answer.",
-        )
 
 
 def _asked(runner: Runner, row: str, call: Call) -> AnswerRequest | OnlineRequest:
@@ -155,7 +144,7 @@ def inferred(runner: Runner, rows: Collection[str], call: Call) -> Inference:
     """Return what some accounts could infer together. Reads no data."""
     settings = options.read_options(call.options)
     query = parse(call.subject, runner.tables, call.params)
-    _check_having(query)
+    check_shown(query)
     with runner.reading() as store:
         known = runner.cache.known(store, rows, query.table)
     return infer(call.subject, query, settings, known)

@@ -36,6 +36,7 @@ from dpnb.schema.predicates import plain
 from dpnb.schema.schema import Unit, groups_asked
 from dpnb.sql.canonical import describe, plain_value
 from dpnb.sql.query import Query
+from dpnb.sql.shown import PLAIN
 from dpnb.views.view import counted_note, ids_counted
 
 LATTICE_SHARE = 0.001
@@ -334,7 +335,7 @@ def check_shape(query: Query) -> None:
     """
     if query.derived:
         raise RequestError("a decision cannot have computed columns", "Leave computed columns out.")
-    if query.order or query.limit is not None:
+    if query.shown != PLAIN:
         raise RequestError("a decision covers all declared groups", "Leave ORDER BY and LIMIT out.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpnb.errors import printable
+from dpnb.formats import label_text
 from dpnb.privacy.loss import PICKED
 from dpnb.private import STAMPS, Stamp
 from dpnb.results import InfoTable
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from dpnb.answers.answer import Answer
     from dpnb.answers.inference import Inference
+    from dpnb.answers.postprocessing import ShownTable
     from dpnb.estimation.estimates import Intervals
 
 
@@ -36,7 +38,7 @@ def stamps(stamp: Stamp, conditional: bool) -> list[str]:
 
 
 def group_cells(
-    result: Answer | Inference, found: Sequence[Intervals], sure: str
+    result: Answer | Inference | ShownTable, found: Sequence[Intervals], sure: str
 ) -> tuple[list[str], list[list[str]]]:
     """Return the header and the shown lines of values by group as texts, with their intervals."""
     header = list(result.keys)
@@ -44,7 +46,7 @@ def group_cells(
         header += [aggregate.alias, f"{sure} interval"]
     rows = []
     for row in result.rows[:MAX_ROWS]:
-        cells = [str(value) for value in result.groups[row]]
+        cells = [label_text(value) for value in result.groups[row]]
         for aggregate in found:
             cells += [aggregate.text(row), aggregate.interval_text(row)]
         rows.append(cells)

@@ -87,30 +87,31 @@ def interval(formula: Formula, leaves: Sequence[Pair]) -> Pair:
         return leaves[formula.place]
     if isinstance(formula, Constant):
         number = float(formula.value)
-        return (number, number) if number == formula.value else _outward(number, number)
+        return (number, number) if number == formula.value else widened(number, number)
     if isinstance(formula, Applied):
-        return _applied(formula.function, interval(formula.argument, leaves))
+        return applied(formula.function, interval(formula.argument, leaves))
     if not isinstance(formula, Combined):
         raise TypeError("statistics are settled before formulas are worked out")
     left, right = interval(formula.left, leaves), interval(formula.right, leaves)
     if REALS in (left, right):
         # all reals also mean "not defined", and no later operation defines it
         return REALS
-    return _combined(formula.operator, left, right)
+    return combined(formula.operator, left, right)
 
 
-def _combined(operator: Operator, left: Pair, right: Pair) -> Pair:
+def combined(operator: Operator, left: Pair, right: Pair) -> Pair:
+    """Return an interval that contains a sum, difference, product or quotient; see :func:`interval`."""
     if operator == "+":
-        return _outward(left[0] + right[0], left[1] + right[1])
+        return widened(left[0] + right[0], left[1] + right[1])
     if operator == "-":
-        return _outward(left[0] - right[1], left[1] - right[0])
+        return widened(left[0] - right[1], left[1] - right[0])
     if operator == "/" and right[0] <= 0 <= right[1]:
         return REALS
     corners = [_corner(operator, a, b) for a in left for b in right]
     if any(math.isnan(corner) for corner in corners):
         return REALS
     # prefer -0 to +0: it may be a product below 0 that was rounded to 0
-    return _outward(min(corners, key=lambda at: (at, math.copysign(1.0, at))), max(corners))
+    return widened(min(corners, key=lambda at: (at, math.copysign(1.0, at))), max(corners))
 
 
 def _corner(operator: Operator, left: float, right: float) -> float:
@@ -119,20 +120,21 @@ def _corner(operator: Operator, left: float, right: float) -> float:
     return 0.0 if corner == 0 and 0 in (left, right) else corner
 
 
-def _applied(function: str, argument: Pair) -> Pair:
+def applied(function: str, argument: Pair) -> Pair:
+    """Return an interval that contains EXP, LN or SQRT of a number; see :func:`interval`."""
     low, high = argument
     if argument == REALS:
         return REALS
     if function == "LN":
         if low <= 0:
             return REALS
-        return _outward(math.log(low), math.log(high), steps=2)
+        return widened(math.log(low), math.log(high), steps=2)
     if function == "SQRT":
         if low < 0:
             return REALS
-        root = _outward(math.sqrt(low), math.sqrt(high))
+        root = widened(math.sqrt(low), math.sqrt(high))
         return max(root[0], 0.0), root[1]
-    ends = _outward(_exp(low), _exp(high), steps=2)
+    ends = widened(_exp(low), _exp(high), steps=2)
     return max(ends[0], 0.0), ends[1]
 
 
@@ -143,7 +145,7 @@ def _exp(value: float) -> float:
         return math.inf
 
 
-def _outward(low: float, high: float, steps: int = 1) -> Pair:
+def widened(low: float, high: float, steps: int = 1) -> Pair:
     """Widen an interval by the rounding error of its ends.
 
     + - * / and square roots are rounded to nearest, so one float outward suffices; the C library's

@@ -11,6 +11,7 @@ from dpnb.schema.predicates import Predicate, plain
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
 from dpnb.sql.parser import parse
+from dpnb.sql.shown import PLAIN
 
 MAX_LISTED = 1_000
 """Largest number of conditions in a list."""
@@ -67,7 +68,7 @@ def condition(text: str, table: Table) -> Predicate:
         raise RequestError(
             f"the predicate {given(text)} cannot be used: {error.what}", error.hint
         ) from None
-    extra = query.keys or query.having or query.order or query.limit is not None
+    extra = query.keys or query.shown != PLAIN
     if extra or text.rstrip().endswith(";"):
         raise RequestError(
             f"the predicate {given(text)} is more than a condition",

@@ -54,7 +54,7 @@ def smallest_rows(
     least = max(low, -high)
     if least > 0:
         sought.append(replace(aggregate, alias="total"))
-    known = replace(query, aggregates=tuple(sought), derived=(), having=None, order=(), limit=None)
+    known = replace(query, aggregates=tuple(sought), derived=())
     try:
         inferred = infer("", known, read_options({}), cache.known(store, [analyst], query.table))
     except RequestError:

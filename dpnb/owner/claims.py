@@ -18,6 +18,7 @@ from dpnb.releases.held import Held, ReleaseCache, planned
 from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import describe, read
 from dpnb.sql.query import Query
+from dpnb.sql.shown import PLAIN
 from dpnb.views.view import View
 
 OPERATORS = (">", "<")
@@ -72,7 +73,7 @@ def read_claim(
         For a statement with GROUP BY or without exactly one aggregate, for another operator, and
         for unusable numbers.
     """
-    if query.keys or query.derived or len(query.aggregates) != 1 or query.having is not None:
+    if query.keys or query.derived or len(query.aggregates) != 1 or query.shown != PLAIN:
         raise RequestError(
             "a claim needs exactly one COUNT, SUM or AVG, and no GROUP BY",
             "Name the group in WHERE, and protect each group on its own.",

@@ -24,7 +24,7 @@ from dpnb.sql.values import Column, Number, Operator
 _FUNCTIONS: dict[type, Measured] = {
     exp.Count: Function.COUNT, exp.Sum: Function.SUM, exp.Avg: Function.AVG,
 }  # fmt: skip
-_SHAPE = (
+SHAPE = (
     "Write COUNT(*), COUNT(x), SUM(x) or AVG(x), MEDIAN(x), QUANTILE(x, 0.9), VARIANCE(x) or "
     "STDDEV(x), with FILTER (WHERE ...) if needed, or combine them by + - * /, EXP, LN and SQRT."
 )
@@ -32,11 +32,34 @@ _APPLIED: dict[type, Literal["EXP", "LN", "SQRT"]] = {
     exp.Exp: "EXP", exp.Ln: "LN", exp.Sqrt: "SQRT",
 }  # fmt: skip
 _COMBINING = (*OPERATORS, exp.Neg, *_APPLIED)
+_RESULTS = (exp.Count, exp.Sum, exp.Avg, exp.CountIf, exp.Filter)
 
 
 def is_formula(node: Node) -> bool:
     """Return whether a node combines results instead of being one."""
     return isinstance(bare(node), _COMBINING) or is_statistic(bare(node))
+
+
+def is_result(node: Node) -> bool:
+    """Return whether a node is an aggregate, or arithmetic on aggregates and numbers."""
+    inner = bare(node)
+    if is_statistic(inner) or not isinstance(inner, _COMBINING):
+        return is_statistic(inner) or isinstance(inner, _RESULTS)
+    operands = _operands(inner)
+    return any(map(is_result, operands)) and all(
+        is_result(operand) or _is_constant(operand) for operand in operands
+    )
+
+
+def _is_constant(node: Node) -> bool:
+    inner = bare(node)
+    if isinstance(inner, _COMBINING):
+        return all(map(_is_constant, _operands(inner)))
+    return isinstance(inner, exp.Literal | exp.Placeholder)
+
+
+def _operands(node: Node) -> list[Node]:
+    return [operand for operand in (node.this, node.args.get("expression")) if operand]
 
 
 def same(left: Aggregate | Derived, right: Aggregate | Derived) -> bool:
@@ -81,7 +104,7 @@ class Aggregates:
         leaves: list[Aggregate] = []
         formula = self._formula(node, leaves, 0)
         if not leaves:
-            self.refuse("this expression is not supported", _SHAPE, node)
+            self.refuse("this expression is not supported", SHAPE, node)
         if isinstance(formula, Leaf):
             leaf = leaves[0]
             return Aggregate(leaf.function, leaf.value, leaf.filter, alias or leaf.alias)
@@ -117,15 +140,15 @@ class Aggregates:
                 node,
             )
         if function is None:
-            self.refuse("this expression is not supported", _SHAPE, node)
+            self.refuse("this expression is not supported", SHAPE, node)
         argument = inner.this
         if isinstance(argument, exp.Distinct):
             return self._distinct(inner, function, condition, alias)
         if others(inner.args, "this", "big_int") or argument is None:
-            self.refuse(f"{function} takes one column", _SHAPE, node)
+            self.refuse(f"{function} takes one column", SHAPE, node)
         if function is Function.COUNT and isinstance(argument, exp.Star):
             if others(argument.args):
-                self.refuse("COUNT(*) takes no EXCLUDE or REPLACE", _SHAPE, node)
+                self.refuse("COUNT(*) takes no EXCLUDE or REPLACE", SHAPE, node)
             return Aggregate(Function.COUNT, None, condition, alias or "count")
         value = self.arguments.value(function, argument)
         # a constant is never missing: COUNT(1) is COUNT(*)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from dpnb.schema.predicates import EVERY, Predicate
 from dpnb.sql.formulas import Leaf, Quantile, Statistic, Variance, linear, nodes, statistics_of
 from dpnb.sql.functions import Function
+from dpnb.sql.shown import PLAIN, OuterPart
 
 if TYPE_CHECKING:
     from dpnb.schema.schema import Schema
@@ -113,14 +114,6 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """One ORDER BY term: the alias of a key or aggregate."""
-
-    alias: str
-    descending: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Compare:
     """One HAVING condition: an aggregate compared with a number.
 
@@ -155,8 +148,8 @@ class Promise:
 class Query:
     """One validated statement over one table, with the table's public schema.
 
-    ``aggregates`` and ``derived`` are the columns of the SELECT list. ``order`` and ``limit`` act
-    on released rows and cost nothing. ``query`` does not answer ``having``. ``promise`` is the
+    ``aggregates`` and ``derived`` are what it releases. ``shown`` acts on released rows and costs
+    nothing. ``having`` is the condition of a decision. ``promise`` is the
     privacy that the statement asks for itself, which is no part of its meaning.
     """
 
@@ -165,15 +158,14 @@ class Query:
     aggregates: tuple[Aggregate, ...]
     where: Predicate = EVERY
     having: Having | None = None
-    order: tuple[Order, ...] = ()
-    limit: int | None = None
+    shown: OuterPart = PLAIN
     derived: tuple[Derived, ...] = ()
     promise: Promise | None = field(default=None, compare=False)
     schema: Schema = field(kw_only=True, compare=False, repr=False)
 
     @property
     def outputs(self) -> tuple[Aggregate | Derived, ...]:
-        """Aggregates and derived columns, in the order of the SELECT list."""
+        """Aggregates and derived columns, in the order in which the statement names them."""
         columns: list[Aggregate | Derived] = list(self.aggregates)
         for column in self.derived:
             columns.insert(column.place, column)

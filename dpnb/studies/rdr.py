@@ -25,6 +25,7 @@ from dpnb.risk.plan import Mechanism
 from dpnb.risk.selection import FIRST
 from dpnb.schema.predicates import EVERY, simplify
 from dpnb.sql.query import Query
+from dpnb.sql.shown import PLAIN
 from dpnb.views.measures import Count, Sum
 from dpnb.views.view import view_keys, views_of
 
@@ -188,7 +189,7 @@ def measure(query: Query, version: int, engine: Engine, mechanism: Mechanism) ->
     RequestError
         If the statement is not of this form, or the table has no rows.
     """
-    if len(query.outputs) != 1 or query.derived or query.having or query.limit is not None:
+    if len(query.outputs) != 1 or query.derived or replace(query.shown, order=()) != PLAIN:
         raise RequestError(
             "the paper's method takes exactly one aggregate",
             "Write one COUNT, SUM or AVG, with GROUP BY if need be, and no HAVING or LIMIT.",

@@ -84,7 +84,7 @@ STATEMENTS = [
     "SELECT SUM(CASE WHEN code > 0 THEN wage ELSE age END) AS s FROM t",
 ]
 REFUSED = [
-    "SELECT MAX(age) FROM t", "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex HAVING n > 3",
+    "SELECT MAX(age) FROM t", "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex HAVING age > 3",
     "SELECT COUNT(DISTINCT sex) FROM t", "SELECT COUNT(*) FROM t JOIN t AS u ON 1 = 1",
     "SELECT wage FROM t", "", "SELECT COUNT(*) FROM u",
 ]  # fmt: skip

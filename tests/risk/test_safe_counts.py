@@ -411,10 +411,8 @@ class TestRefusals:
 
     def test_statements_whose_contributions_depend_on_others_rows(self, opened, patients):
         curator = opened(patients["few"], rho=1)
-        for sql in ("SELECT COUNT(DISTINCT ill) AS n FROM t",
-                    "SELECT ill, COUNT(*) AS n FROM t GROUP BY ill HAVING n > 3"):  # fmt: skip
-            with pytest.raises((RequestError, SqlError)):
-                curator.risk(sql).choose(guesses=60, at_most=50)
+        with pytest.raises(SqlError):
+            curator.risk("SELECT COUNT(DISTINCT ill) AS n FROM t").choose(guesses=60, at_most=50)
         curator.session().query(SQL, rho="0.01")
         profile = curator.risk(SQL, cumulative=True)
         with pytest.raises(RequestError, match="cannot include earlier answers"):

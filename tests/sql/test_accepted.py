@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table
@@ -9,7 +11,8 @@ from dpnb.schema.predicates import EVERY, NONE, And, Or, Within
 from dpnb.sql.canonical import describe
 from dpnb.sql.functions import Function
 from dpnb.sql.parser import parse
-from dpnb.sql.query import Aggregate, Compare, Junction, Key, Order
+from dpnb.sql.query import Aggregate, Compare, Junction, Key
+from dpnb.sql.shown import PLAIN, Field, Kind, Term
 from dpnb.sql.values import Column
 
 pytestmark = pytest.mark.fast
@@ -43,7 +46,7 @@ class TestShapes:
         assert query.keys == ()
         assert query.aggregates == (COUNT,)
         assert query.where == EVERY
-        assert (query.having, query.order, query.limit) == (None, (), None)
+        assert (query.having, query.shown) == (None, PLAIN)
 
     def test_all_aggregates_with_aliases_and_filters(self):
         query = parse(
@@ -99,17 +102,18 @@ class TestShapes:
             "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex ORDER BY n DESC, sex LIMIT 3",
             TABLES,
         )
-        assert query.order == (Order("n", True), Order("sex", False))
-        assert query.limit == 3
-        assert parse(
-            "SELECT COUNT(*) AS n FROM people ORDER BY COUNT(*) LIMIT 0", TABLES
-        ).order == (Order("n", False),)
+        n, sex = (Field(1, Kind.NUMBER, released=True), Field(0, Kind.TEXT, released=False))
+        assert query.shown.order == (Term(n, descending=True), Term(sex, descending=False))
+        assert (query.shown.limit, query.shown.columns) == (3, None)
+        ordered = parse("SELECT COUNT(*) AS n FROM people ORDER BY COUNT(*) LIMIT 0", TABLES)
+        assert ordered.shown.order == (Term(replace(n, place=0), descending=False),)
 
     def test_having_becomes_meaning(self):
         query = parse(
             "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex "
             "HAVING n > 10 AND NOT (AVG(wage) BETWEEN 1 AND 2.5 OR 5 < COUNT(*))",
             TABLES,
+            deciding=True,
         )
         n = query.aggregates[0]
         mean = Aggregate(Function.AVG, Column("wage"), EVERY, "avg_wage")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from dpnb import Category, Date, Integer, Real, Schema, Table
 from dpnb.errors import DpnbError, SqlError
 from dpnb.schema.predicates import NONE, Within
 from dpnb.sql.parser import parse
+from dpnb.sql.shown import Literal
 
 pytestmark = pytest.mark.fast
 
@@ -68,8 +70,9 @@ class TestValues:
         assert where("i BETWEEN :a AND :b", a=2, b=4) == Within("i", ((2, 4),))
         assert where("i IN (:a, :b, 9)", a=2, b=4) == Within("i", ((2, 2), (4, 4), (9, 9)))
         assert where(":a < i", a=7) == Within("i", ((8, 9),))
-        query = parse("SELECT COUNT(*) n FROM t HAVING n > :a", TABLES, {"a": np.int64(5)})
-        assert query.having.value == 5
+        text, values = "SELECT COUNT(*) n FROM t HAVING n > :a", {"a": np.int64(5)}
+        assert parse(text, TABLES, values, deciding=True).having.value == 5
+        assert parse(text, TABLES, values).shown.having.arguments[1] == Literal(Fraction(5))
 
     def test_one_parameter_may_stand_in_several_places(self):
         assert where("i = :v OR i = :v", v=5) == Within("i", ((5, 5),))

@@ -13,6 +13,7 @@ from dpnb.sql.canonical import describe, read
 from dpnb.sql.formulas import Applied, Combined, Quantile, Variance, plain_formula
 from dpnb.sql.parser import parse
 from dpnb.sql.query import Derived, Key
+from dpnb.sql.shown import Field, Kind
 from dpnb.sql.values import Column, bounds_of
 
 pytestmark = pytest.mark.fast
@@ -127,7 +128,8 @@ class TestQuery:
         query = parse(
             "SELECT sex, MEDIAN(age) AS m FROM t GROUP BY sex ORDER BY MEDIAN(age) DESC", TABLES
         )
-        assert query.order[0].alias == "m"
+        assert query.shown.order[0].expression == Field(1, Kind.NUMBER, released=True)
+        assert len(query.outputs) == 1
 
     @pytest.mark.parametrize(
         ("selected", "claims", "measured"),

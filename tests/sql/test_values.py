@@ -14,6 +14,7 @@ from dpnb.schema.predicates import EVERY, Or, Within
 from dpnb.sql.canonical import describe, plain_value, read, read_value
 from dpnb.sql.parser import parse
 from dpnb.sql.query import Aggregate, Derived
+from dpnb.sql.shown import Field, Kind, Term
 from dpnb.sql.values import Arithmetic, Bounds, Case, Column, Number, bounds_of, subvalues
 
 pytestmark = pytest.mark.fast
@@ -225,7 +226,9 @@ class TestDerived:
                 "sex, COUNT(*) FILTER (WHERE x > 3) / COUNT(*) AS q",
                 f"GROUP BY sex ORDER BY {order} DESC",
             )
-            assert [(term.alias, term.descending) for term in found.order] == [("q", True)]
+            (term,) = found.shown.order
+            assert term == Term(Field(1, Kind.NUMBER, released=True), descending=True)
+            assert len(found.outputs) == 1
 
 
 STATEMENTS = [

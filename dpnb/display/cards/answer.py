@@ -27,7 +27,7 @@ from dpnb.display.text import (
     strong,
 )
 from dpnb.errors import printable
-from dpnb.formats import loss_text, percent
+from dpnb.formats import label, label_text, loss_text, percent
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.schema.schema import kept_note
 from dpnb.sql.functions import Function
@@ -47,7 +47,7 @@ EACH = (
 
 def table_cells(answer: Answer) -> tuple[list[str], list[list[str]]]:
     """Return the header and the shown lines of an answer's table as texts."""
-    return group_cells(answer, answer.estimates, percent(answer.confidence))
+    return group_cells(answer.shown or answer, answer.columns, percent(answer.confidence))
 
 
 def sentences(answer: Answer) -> list[str]:
@@ -56,8 +56,20 @@ def sentences(answer: Answer) -> list[str]:
         interval_sentence(answer), answer.counted, cost_sentence(answer), origin_sentence(answer),
         words.ledger_note(answer.bill),
     ]  # fmt: skip
-    more = words.rest_sentence(len(answer.rows) - MAX_ROWS)
-    return [sentence for sentence in (more, *texts) if sentence]
+    more = words.rest_sentence(len((answer.shown or answer).rows) - MAX_ROWS)
+    return [sentence for sentence in (more, having_sentence(answer), *texts) if sentence]
+
+
+def having_sentence(answer: Answer) -> str:
+    """Return how many groups HAVING hides, and where they are; '' without HAVING."""
+    if answer.hidden is None:
+        return ""
+    number = f"{answer.hidden:,}" if answer.hidden else "none"
+    return (
+        f"HAVING hides {number} of {answer.asked:,} group{'' if answer.asked == 1 else 's'}, by their "
+        "released numbers: all_groups() has them all. To bound how often noise hides or shows the "
+        "wrong ones, use %%dpdecide (in Python session.decide)."
+    )
 
 
 def interval_sentence(answer: Answer) -> str:
@@ -143,26 +155,27 @@ def answer_html(answer: Answer, token: str = "") -> str:
 
 def answer_body(answer: Answer) -> str:
     """Return the table of an answer and its sentences, without styles and scripts."""
-    rows = answer.rows[:MAX_ROWS]
-    axes = [scale(aggregate, rows) for aggregate in answer.estimates]
+    table, columns = answer.shown or answer, answer.columns
+    rows = table.rows[:MAX_ROWS]
+    axes = [scale(aggregate, rows) for aggregate in columns]
     alone = len(axes) == 1
-    head = "".join(elements.head(key) for key in answer.keys or ("",)) + "".join(
+    head = "".join(elements.head(key) for key in table.keys or ("",)) + "".join(
         aggregate_head(aggregate, index, percent(answer.confidence), axis, alone=alone)
-        for index, (aggregate, axis) in enumerate(zip(answer.estimates, axes, strict=True))
+        for index, (aggregate, axis) in enumerate(zip(columns, axes, strict=True))
     )
     body = "".join(
-        f"<tr>{''.join(elements.row_head(str(value)) for value in answer.groups[row] or ('all rows',))}"
+        f"<tr>{''.join(elements.row_head(label_text(value)) for value in table.groups[row] or ('all rows',))}"
         + "".join(
             aggregate_cells(
                 aggregate, index, row, axis, drawn=interval_marks(aggregate, row, axis), alone=alone
             )
-            for index, (aggregate, axis) in enumerate(zip(answer.estimates, axes, strict=True))
+            for index, (aggregate, axis) in enumerate(zip(columns, axes, strict=True))
         )
         + "</tr>"
         for row in rows
     )
-    names = " and ".join(aggregate.alias for aggregate in answer.estimates)
-    by = f" by {', '.join(answer.keys)}" if answer.keys else ""
+    names = " and ".join(aggregate.alias for aggregate in columns)
+    by = f"{' by ' if names else ''}{', '.join(table.keys)}" if table.keys else ""
     caption = elements.caption(f"{names}{by}, from {answer.table}")
     stamps = elements.stamped(answer.stamp, answer.conditional)
     return (
@@ -182,8 +195,15 @@ def view_data(answer: Answer) -> dict[str, Any]:
         and for each aggregate ``alias``, ``name`` (the alias as shown), ``among`` (which
         comparisons hold together), ``note`` (on looks) and either ``value`` and ``half`` or ``low``
         and ``high``, as :func:`dpnb.answers.question.difference` uses them; infinite ends are
-        strings.
+        strings. There is nothing to compare in a table that is computed from results.
     """
+    if answer.shown is not None:
+        columns = [
+            {"alias": one.alias, "name": printable(one.alias), "among": "", "note": ""}
+            for one in answer.columns
+        ]
+        sure = percent(answer.confidence)
+        return {"groups": [], "names": [], "sure": sure, "aggregates": columns}
     rows = answer.rows[:MAX_ROWS]
     return {
         "groups": list(rows),
@@ -232,8 +252,8 @@ def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     """
-    aggregate = answer.estimates_of()
-    rows = answer.rows[:MAX_ROWS]
+    table = answer.shown if answer.shown is not None and answer.shown.columns else answer
+    (aggregate, *_), rows = answer.columns or answer.estimates, table.rows[:MAX_ROWS]
     ax = row_axes(len(rows), ax)
     for place, row in enumerate(rows):
         value = aggregate.estimate[row]
@@ -244,7 +264,7 @@ def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:
             ax.plot(value, place, "o", color="C0", markersize=5)
     determined = [aggregate.estimate[row] is not None for row in rows]
     labels = [
-        formula_free(answer.group_label(row)) + ("" if known else " (too few rows to tell)")
+        formula_free(label(table.groups[row])) + ("" if known else " (too few rows to tell)")
         for row, known in zip(rows, determined, strict=True)
     ]
     name_rows(ax, labels, determined)

@@ -48,7 +48,7 @@ class AnswerWidget(anywidget.AnyWidget):
         self._answer = answer
         super().__init__(
             data={**view_data(answer), "body": answer_body(answer)},
-            aggregate=answer.estimates[0].alias,
+            aggregate=(*answer.columns, *answer.estimates)[0].alias,
             token=token,
         )
 
@@ -66,7 +66,7 @@ class AnswerWidget(anywidget.AnyWidget):
     @traitlets.validate("selected")
     def _up_to_two_shown_groups(self, proposal: Any) -> list[int]:
         groups: list[int] = proposal.value
-        shown_rows = self._answer.rows[:MAX_ROWS]
+        shown_rows = self._answer.rows[:MAX_ROWS] if self._answer.shown is None else ()
         if len(groups) > 2 or len(set(groups)) < len(groups) or not set(groups) <= set(shown_rows):
             raise RequestError(
                 f"selected must be up to two different shown groups, got {groups}",
@@ -76,4 +76,9 @@ class AnswerWidget(anywidget.AnyWidget):
 
     @traitlets.validate("aggregate")
     def _known_aggregate(self, proposal: Any) -> str:
-        return self._answer.estimates_of(proposal.value).alias
+        names = [column.alias for column in self._answer.columns]
+        return (
+            proposal.value
+            if proposal.value in names
+            else self._answer.estimates_of(proposal.value).alias
+        )

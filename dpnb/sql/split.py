@@ -1,0 +1,332 @@
+"""The split of a statement: its keys and results, which are released, and what it shows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import expressions as exp
+
+from dpnb.errors import nearest
+from dpnb.schema.joins import own_name
+from dpnb.sql.aggregates import Aggregates, is_result, same
+from dpnb.sql.canonical import unused
+from dpnb.sql.conditions import bare
+from dpnb.sql.query import Aggregate, Derived, Key
+from dpnb.sql.quoting import as_written
+from dpnb.sql.scalars import Scalars
+from dpnb.sql.shown import Column, Expression, Field, Kind, OuterPart, Term, is_label, parts
+from dpnb.sql.source import Node, others
+from dpnb.sql.statistics import is_statistic
+
+_MOST_DIGITS = 18
+
+
+@dataclass(slots=True)
+class _Result:
+    """A released result, and the name that the SELECT list gives it, or its column."""
+
+    output: Aggregate | Derived
+    alias: str = ""
+    named: bool = False
+    listed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A statement in two parts: what is released, and what is shown of it."""
+
+    keys: tuple[Key, ...]
+    aggregates: tuple[Aggregate, ...]
+    derived: tuple[Derived, ...]
+    shown: OuterPart
+
+
+class Splitter:
+    """Reader of the SELECT list, HAVING, ORDER BY, LIMIT and OFFSET of one statement.
+
+    A decision (``deciding``) computes nothing from results, and has a HAVING of its own.
+    """
+
+    def __init__(self, aggregates: Aggregates, grouped: Sequence[str], *, deciding: bool) -> None:
+        self.aggregates = aggregates
+        self.conditions = aggregates.conditions
+        self.refuse = aggregates.refuse
+        self.grouped = tuple(grouped)
+        self.deciding = deciding
+        self.results: list[_Result] = []
+        self.listed: dict[str, Column] = {}
+        """The columns of the SELECT list by their names, in small letters."""
+        self.keys: dict[str, str] = {}
+        """The names of the keys in the result."""
+        self.names: dict[str, Node] = {}
+        """Names of the result's columns, with where they come from."""
+        self.clause = "SELECT"
+        self.scalars = Scalars(self.conditions, aggregates.arguments, self._leaf)
+
+    def read(self, select: exp.Select) -> Split:
+        """Read a statement whose FROM and GROUP BY are read."""
+        for node in select.expressions:
+            self._entry(node)
+        having, condition = select.args.get("having"), None
+        if having is not None and not self.deciding:
+            self.clause = "HAVING"
+            condition = self.scalars.truth(having.this)
+        self.clause = "ORDER BY"
+        order = tuple(self._terms(select.args.get("order")))
+        if not self.results and not self.deciding:
+            self.refuse("there is no aggregate", "Add COUNT(*), SUM(x) or AVG(x).", select)
+        distinct = self._distinct(select.args.get("distinct"))
+        keys = {} if distinct else self._all_keys(select)
+        shown = OuterPart(
+            columns=self._columns(keys),
+            having=condition,
+            distinct=distinct,
+            order=order,
+            limit=self._whole(select.args.get("limit"), "LIMIT"),
+            offset=self._whole(select.args.get("offset"), "OFFSET") or 0,
+        )
+        outputs = self._outputs()
+        return Split(
+            tuple(Key(column, self.keys.get(column, own_name(column))) for column in self.grouped),
+            tuple(output for output in outputs if isinstance(output, Aggregate)),
+            tuple(output for output in outputs if isinstance(output, Derived)),
+            shown,
+        )
+
+    # the SELECT list
+
+    def _entry(self, node: Node) -> None:
+        """Read one entry of the SELECT list."""
+        inner, alias = node, ""
+        if isinstance(node, exp.Alias):
+            inner, alias = node.this, node.alias
+            if "\0" in alias:
+                self.refuse("a name contains U+0000", "Name it with letters and digits.", node)
+        if isinstance(inner, exp.Star) or (
+            isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)
+        ):
+            self.refuse("rows cannot be listed", "Name group columns and aggregates.", node)
+        if isinstance(inner, exp.Column) and not self._is_alias(inner):
+            self._key(inner, alias, node)
+        elif self.deciding or is_result(inner):
+            self._result(inner, alias, node)
+        else:
+            self._computed(inner, alias, node)
+
+    def _is_alias(self, node: Node) -> bool:
+        """Return whether a name is that of an earlier column of the SELECT list, and no column's."""
+        return (
+            not self.deciding
+            and not node.table
+            and node.name.casefold() in self.listed
+            and not self.conditions.scope.find(node.name, None)
+        )
+
+    def _key(self, inner: Node, alias: str, node: Node) -> None:
+        column = self._grouped(inner)
+        if column in self.keys:
+            self.refuse(f"{column!r} is in the SELECT list twice", "Write it once.", node)
+        self.keys[column] = alias or own_name(column)
+        self._show(self.keys[column], self._field(column), node)
+
+    def _grouped(self, node: Node) -> str:
+        """Return the group column that a node names."""
+        column = self.conditions.column(node)
+        if column not in self.grouped:
+            self.refuse(
+                f"{column!r} is not in GROUP BY", "Add it to GROUP BY, or aggregate it.", node
+            )
+        return column
+
+    def _field(self, column: str) -> Field:
+        kind = self.conditions.schema[column]
+        whole = all(isinstance(cell.label, int) for cell in kind.cells())
+        return Field(
+            self.grouped.index(column), Kind.NUMBER if whole else Kind.TEXT, released=False
+        )
+
+    def _result(self, inner: Node, alias: str, node: Node) -> None:
+        """Read a result that is shown as it is released."""
+        output = self.aggregates.output(inner, alias, len(self.results))
+        result = None if self.deciding else self._equal(output, listed=False)
+        if result is None:
+            result = self._add(output)
+        result.alias, result.named, result.listed = output.alias, bool(alias), True
+        self._show(output.alias, self._released(result), node)
+
+    def _computed(self, inner: Node, alias: str, node: Node) -> None:
+        """Read a column that is computed from released results and labels."""
+        earlier = len(self.results)
+        expression = self.scalars.read(inner)
+        places = {
+            part.place for part in parts(expression) if isinstance(part, Field) and part.released
+        }
+        only = self.results[places.pop() - len(self.grouped)] if len(places) == 1 else None
+        self._show(alias or ("formula" if only is None else only.output.alias), expression, node)
+        if only is not None and not only.alias and only in self.results[earlier:]:
+            only.alias, only.named = alias, bool(alias)
+
+    def _show(self, name: str, expression: Expression, node: Node) -> None:
+        """Add a column of the result, whose names must be new."""
+        ends = () if is_label(expression) else (f"{name}_low", f"{name}_high")
+        for taken in (name, *ends):
+            if taken.casefold() in self.names:
+                self.refuse(f"two results are called {taken!r}", "Name them with AS.", node)
+            self.names[taken.casefold()] = node
+        self.listed[name.casefold()] = Column(name, expression)
+
+    def _all_keys(self, select: exp.Select) -> dict[str, str]:
+        """Return the names of all keys that are shown, in the order of GROUP BY.
+
+        A group column that is not in the SELECT list is shown, too, unless a label takes its name.
+        """
+        names: dict[str, str] = {}
+        for column in self.grouped:
+            name = self.keys.get(column)
+            if name is None:
+                name = own_name(column)
+                taken = self.listed.get(name.casefold())
+                if (
+                    taken is not None
+                    and is_label(taken.expression)
+                    and not isinstance(taken.expression, Field)
+                ):
+                    continue
+                node = self.names.setdefault(name.casefold(), select.args["group"])
+                if node is not select.args["group"] or name in names.values():
+                    self.refuse(f"two results are called {name!r}", "Name them with AS.", node)
+            names[column] = name
+        return names
+
+    def _columns(self, keys: Mapping[str, str]) -> tuple[Column, ...] | None:
+        """Return the columns of the result; None if they are the keys and results as released."""
+        fields = {column: self._field(column) for column in self.grouped}
+        if not keys and fields:
+            return tuple(self.listed.values())
+        others_listed = [
+            column for column in self.listed.values() if column.expression not in fields.values()
+        ]
+        results = [self._released(result) for result in self.results]
+        as_released = len(keys) == len(fields) and results == [
+            column.expression for column in others_listed
+        ]
+        if as_released:
+            return None
+        named = (Column(name, fields[column]) for column, name in keys.items())
+        return (*named, *others_listed)
+
+    # results
+
+    def _equal(self, output: Aggregate | Derived, *, listed: bool | None = None) -> _Result | None:
+        """Return the result that means the same, in the SELECT list or not."""
+        return next(
+            (
+                result
+                for result in self.results
+                if listed in (None, result.listed) and same(result.output, output)
+            ),
+            None,
+        )
+
+    def _add(self, output: Aggregate | Derived) -> _Result:
+        result = _Result(output)
+        self.results.append(result)
+        return result
+
+    def _released(self, result: _Result) -> Field:
+        place = next(i for i, one in enumerate(self.results) if one is result)
+        return Field(len(self.grouped) + place, Kind.NUMBER, released=True)
+
+    def _outputs(self) -> list[Aggregate | Derived]:
+        """Return the results with their names; those that are not shown get unused ones."""
+        names = {name for result in self.results if result.alias for name in _ends(result.alias)}
+        outputs: list[Aggregate | Derived] = []
+        for result in self.results:
+            alias = result.alias or unused(result.output.alias, names)
+            output = replace(result.output, alias=alias)
+            if isinstance(output, Aggregate):
+                output = replace(output, named=result.named)
+            outputs.append(output)
+        return outputs
+
+    def _leaf(self, node: Node) -> Expression | None:
+        """Return what a name or an aggregate stands for in an expression of results."""
+        if isinstance(node, exp.Column):
+            return self._name(node)
+        if isinstance(node, exp.Window):
+            self.refuse("window functions are not supported", "Use GROUP BY.", node)
+        if not is_result(node):
+            if isinstance(node, exp.AggFunc | exp.Filter):
+                self.aggregates.aggregate(node, "")
+            return None
+        output = self.aggregates.output(node, "", len(self.results))
+        result = self._equal(output)
+        if result is None and not self._is_released(node, output):
+            return None
+        return self._released(result or self._add(output))
+
+    def _is_released(self, node: Node, output: Aggregate | Derived) -> bool:
+        """Return whether a part of an expression is released as one result, not taken apart.
+
+        Arithmetic on one aggregate needs nothing else released; nor do conditions and orders.
+        """
+        if isinstance(output, Aggregate) or is_statistic(bare(node)):
+            return True
+        return self.clause == "SELECT" and len(output.leaves) > 1
+
+    def _name(self, node: Node) -> Expression:
+        """Return the group column or the column of the SELECT list that a name means."""
+        listed = None if node.table else self.listed.get(node.name.casefold())
+        found = self.conditions.scope.find(node.name, node.table or None)
+        is_key = any(column in self.grouped for _, column in found)
+        if listed is not None and (self.clause == "ORDER BY" or not is_key):
+            return listed.expression
+        if not found and not node.table and self.listed:
+            self.refuse(
+                f"{node.name!r} is neither a group column nor a result of this statement",
+                nearest(node.name, [*self.listed, *map(own_name, self.grouped)], shown=as_written),
+                node,
+            )
+        return self._field(self._grouped(node))
+
+    # DISTINCT, ORDER BY, LIMIT, OFFSET
+
+    def _distinct(self, node: Node | None) -> bool:
+        if node is None:
+            return False
+        if others(node.args) or self.deciding:
+            self.refuse("DISTINCT is not supported", "Leave it out.", node, "DISTINCT")
+        return True
+
+    def _terms(self, order: Node | None) -> Iterator[Term]:
+        for node in () if order is None else order.expressions:
+            inner = node.this if isinstance(node, exp.Ordered) else node
+            if isinstance(inner, exp.Literal):
+                self.refuse("ORDER BY takes names", "Write the name, not its position.", node)
+            expression = self.scalars.read(inner)
+            if not any(isinstance(part, Field) for part in parts(expression)):
+                self.refuse(
+                    "this orders nothing: it is the same for all groups",
+                    "Order by a group column or a result.",
+                    inner,
+                )
+            yield Term(expression, bool(node.args.get("desc")))
+
+    def _whole(self, node: Node | None, word: str) -> int | None:
+        if node is None:
+            return None
+        value = node.args.get("expression")
+        if (
+            not isinstance(node, exp.Limit | exp.Offset)
+            or others(node.args, "expression")
+            or not isinstance(value, exp.Literal)
+            or not (str(value.this).isascii() and str(value.this).isdigit())
+            or len(str(value.this)) > _MOST_DIGITS
+        ):
+            self.refuse(f"{word} takes a whole number", f"Write {word} 10.", node)
+        return int(value.this)
+
+
+def _ends(alias: str) -> tuple[str, str, str]:
+    return alias.casefold(), f"{alias}_low".casefold(), f"{alias}_high".casefold()

@@ -1,0 +1,298 @@
+"""What is shown of released groups: equal to SQL without noise, with intervals that hold."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import ClassVar
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnb
+from dpnb.answers.answer import Answer
+from dpnb.errors import RequestError
+from dpnb.estimation.images import image, value
+from tests.kit.noise import NoNoise
+
+Open = Callable[..., dpnb.Session]
+
+BY_REGION = "SELECT region, COUNT(*) AS n FROM people GROUP BY region"
+RELEASED = {"n": "COUNT(*)", "s": "SUM(gain)", "m": "AVG(score)"}
+"""Results, as a statement over rows has them."""
+EXACT = {"n": "SUM(gn)", "s": "SUM(gs)", "m": "AVG(gm)"}
+"""The same, over a table with one line for each declared group."""
+STATEMENTS = [
+    "SELECT region, {n} AS n FROM people GROUP BY region HAVING {n} > 100",
+    "SELECT region, {n} AS n FROM people GROUP BY region HAVING n > 100 AND NOT n BETWEEN 200 AND 400",
+    "SELECT region, {s} AS s FROM people GROUP BY region HAVING {n} > 100 OR {m} IS NULL",
+    "SELECT region, {n} AS n FROM people GROUP BY region HAVING {s} / {n} > 48 AND {n} IN (1, 2) OR n = 0",
+    "SELECT region, {n} AS n FROM people GROUP BY region HAVING region <> 'east' ORDER BY n DESC",
+    "SELECT region, kind, {n} AS n FROM people GROUP BY region, kind ORDER BY n DESC LIMIT 3 OFFSET 2",
+    "SELECT region, {n} AS n, {s} AS s FROM people GROUP BY region ORDER BY 2 * s / ((n + 300.11) / 2) DESC",
+    "SELECT region, {n} AS n FROM people GROUP BY region ORDER BY {s} DESC",
+    "SELECT region, {n} AS n FROM people GROUP BY region ORDER BY ABS({n} - 275.5) OFFSET 1",
+    "SELECT region, ROUND({m}, 1) AS r, CEIL({m}) AS c, FLOOR(-{m}) AS f, TRUNC({s} / {n}, 1) AS t "
+    "FROM people GROUP BY region",
+    "SELECT region, ROUND({s}, -2) AS r, ABS({n} - 270) AS a, SIGN({n} - 270) AS g FROM people GROUP BY region",
+    "SELECT region, POWER({n}, 2) AS p, POWER({n} - 270, 3) AS o, SQRT({n} + 1) AS q, {n} ^ 0.5 AS h, "
+    "POWER(2, {m}) AS e FROM people GROUP BY region",
+    "SELECT region, LN({n} + 1) AS l, LOG({n} + 1) AS t, LOG2({n} + 1) AS b, EXP({m} / 10) AS e "
+    "FROM people GROUP BY region",
+    "SELECT region, GREATEST({n}, 100, {m}) AS g, LEAST({n}, {s} / 50, 3e2) AS l FROM people GROUP BY region",
+    "SELECT region, COALESCE({m}, -1) AS c, COALESCE(NULL, {n}) AS d FROM people GROUP BY region",
+    "SELECT region, {s} / NULLIF({n}, 0) AS q, COALESCE({s} / NULLIF({n}, 0), 0) AS z FROM people GROUP BY region",
+    "SELECT region, CAST({m} AS INTEGER) AS i, {m}::DOUBLE AS d, {m}::DECIMAL(9, 2) AS x FROM people GROUP BY region",
+    "SELECT region, CASE WHEN {n} > 400 THEN {n} WHEN {n} > 0 THEN -{s} ELSE 7 END AS c, "
+    "IF({n} > 300, {m}, 0) AS i, CASE {n} WHEN 0 THEN 1 ELSE 2 END AS w FROM people GROUP BY region",
+    "SELECT region, CASE WHEN {n} > 300 THEN 'many' ELSE 'few' END AS size, {n} > 300 AS big, {n} AS n "
+    "FROM people GROUP BY region",
+    "SELECT 3 AS three, region, region || '!' AS loud, UPPER(region) AS up, CONCAT(kind, '-', region) AS both, "
+    "{n} AS n, NULL AS nothing, TRUE AS yes FROM people GROUP BY region, kind",
+    "SELECT score, score * 2 + 1 AS odd, score % 3 AS rest, score // 4 AS part, score / 4 AS share, {n} AS n "
+    "FROM people GROUP BY score ORDER BY CAST(score AS INTEGER) DESC LIMIT 7",
+    "SELECT score * 1000 AS score, {n} AS n FROM people GROUP BY score",
+    "SELECT score, {n} + score AS later, {n} * score AS total, {n} % 7 AS r FROM people GROUP BY score",
+    "SELECT {n} AS n, score AS x, x * 2 AS twice, ROUND(twice / 3, 2) AS third FROM people GROUP BY score",
+    "SELECT DISTINCT {n} > 300 AS big FROM people GROUP BY region ORDER BY big",
+    "SELECT region FROM people GROUP BY region HAVING {n} > 100 ORDER BY {n} DESC LIMIT 1",
+    "SELECT {n} AS n FROM people HAVING {n} > 100000",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def exact(frame: pd.DataFrame, table: dpnb.Table) -> duckdb.DuckDBPyConnection:
+    """One line for each declared group of region, kind and score, with what its rows add up to."""
+    connection = duckdb.connect()
+    connection.register("rows_of", frame.assign(row=1))
+    for name in ("region", "kind", "score"):
+        labels = [cell.label for cell in table.schema[name].cells()]
+        connection.register(
+            f"all_{name}", pd.DataFrame({name: labels, "place": range(len(labels))})
+        )
+    return connection
+
+
+def expected(connection: duckdb.DuckDBPyConnection, template: str) -> pd.DataFrame:
+    """What DuckDB makes of a statement over the declared groups, with empty ones."""
+    _, found, keys = template.partition("GROUP BY ")
+    names = keys.replace(",", " ").split()
+    grouped = [name for name in ("region", "kind", "score") if found and name in names[:3]]
+    crossed = " CROSS JOIN ".join(f"all_{name}" for name in grouped) or "(SELECT 1)"
+    on = " AND ".join(f"r.{name} = all_{name}.{name}" for name in grouped) or "TRUE"
+    first = ", ".join(f"all_{name}.{name}" for name in grouped)
+    results = "COUNT(r.row) AS gn, COALESCE(SUM(gain), 0) AS gs, AVG(r.score) AS gm"
+    lines = (
+        f"SELECT {first + ', ' if first else ''}{results} "
+        f"FROM {crossed} LEFT JOIN rows_of r ON {on}{' GROUP BY ' + first if first else ''}"
+    )
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE g AS {lines}")
+    return connection.execute(template.format(**EXACT).replace("FROM people", "FROM g")).df()
+
+
+def lines_of(frame: pd.DataFrame, names: list[str], *, ordered: bool) -> list[tuple[object, ...]]:
+    lines = [tuple(map(_plain, line)) for line in frame[names].itertuples(index=False)]
+    return lines if ordered else sorted(lines, key=repr)
+
+
+def _plain(one: object) -> object:
+    if pd.isna(one):  # type: ignore[call-overload]
+        return None
+    return one if isinstance(one, str) else float(f"{float(one):.6g}") + 0.0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("template", STATEMENTS, ids=lambda sql: sql[:90])
+def test_without_noise_it_is_what_sql_shows(template, exact, table):
+    with dpnb.Session(table, budget=dpnb.Budget(rho=1e9), noise=NoNoise()) as session:
+        answer = session.query(template.format(**RELEASED), rho=1e8)
+    wanted = expected(exact, template)
+    ordered, names = "ORDER BY" in template, list(wanted)
+    assert lines_of(answer.to_frame(), names, ordered=ordered) == lines_of(
+        wanted, names, ordered=ordered
+    )
+    assert Answer.from_dict(json.loads(json.dumps(answer.to_dict()))) == answer
+
+
+class TestHaving:
+    SQL = f"{BY_REGION} HAVING n > 100 ORDER BY n DESC"
+
+    def test_the_answer_says_what_it_hides_and_keeps_it(self, opened: Open) -> None:
+        answer = opened(scale=0.0).query(self.SQL, rho=1)
+        assert [answer.group_label(row) for row in answer.rows] == ["north", "south"]
+        assert (answer.hidden, answer.asked) == (2, 4)
+        assert answer.all_groups().rows == (0, 1, 2, 3)
+        assert list(answer.all_groups().to_frame()["region"]) == ["north", "south", "east", "west"]
+        for text in (repr(answer), answer.to_markdown(), answer._repr_html_()):
+            assert "HAVING hides 2 of 4 groups" in text
+        assert "HAVING" not in repr(answer.all_groups())
+        assert "hides none of 4 groups" in repr(
+            opened(scale=0.0).query(f"{BY_REGION} HAVING n > -9", rho=1)
+        )
+
+    def test_it_tests_the_numbers_that_are_shown(self, opened: Open) -> None:
+        """Noise may put the empty west below 0; it is shown as 0."""
+        for seed in range(20):
+            answer = opened(seed=seed).query(f"{BY_REGION} HAVING n >= 0", rho=0.001)
+            assert answer.hidden == 0
+            if answer.estimates[0].uncut.estimate[3] < 0:
+                return
+        raise AssertionError
+
+    def test_noise_decides(self, opened: Open) -> None:
+        """A defect that tested exact values would always hide the west."""
+        kept = {
+            opened(seed=seed).query(f"{BY_REGION} HAVING n > 2", rho=0.001).rows
+            for seed in range(30)
+        }
+        assert {3 in rows for rows in kept} == {True, False}
+
+    def test_it_costs_nothing_unless_it_names_another_result(self, opened: Open) -> None:
+        session = opened()
+        first = session.query(BY_REGION, rho=0.1)
+        for rest in (
+            "HAVING n > 100",
+            "HAVING COUNT(*) > 100 ORDER BY n DESC LIMIT 1",
+            "LIMIT 2 OFFSET 1",
+        ):
+            again = session.query(f"{BY_REGION} {rest}", rho=0.1)
+            assert again.spent.rho == 0
+            assert (again.request, again.estimates) == (first.request, first.estimates)
+        (price,) = session.price([f"{BY_REGION} HAVING AVG(score) > 3"], rho=0.1)
+        assert [alias for alias, *_ in price.widths] == ["n", "avg_score", "avg_score"]
+        paid = session.query(f"{BY_REGION} HAVING AVG(score) > 3", rho=0.1)
+        assert 0 < paid.spent.rho == price.spent.rho
+        assert paid.request != first.request
+        assert [one.alias for one in paid.estimates] == ["n", "avg_score"]
+        assert list(paid.to_frame()) == ["region", "n", "n_low", "n_high"]
+        assert "avg_score" in paid.all_groups().to_frame()
+
+    def test_groups_that_where_rules_out_are_not_hidden(self, opened: Open) -> None:
+        sql = BY_REGION.replace("GROUP", "WHERE region <> 'west' GROUP")
+        answer = opened(scale=0.0).query(f"{sql} HAVING n > 100", rho=1)
+        assert (answer.hidden, answer.asked, answer.all_groups().rows) == (1, 3, (0, 1, 2))
+
+    def test_questions_about_its_groups_are_those_of_all(self, opened: Open) -> None:
+        session = opened()
+        few, every = session.query(self.SQL, rho=1), session.query(BY_REGION, rho=1)
+        assert few.compare("north", "west") == every.compare("north", "west")
+
+    def test_an_unknown_condition_hides_a_group(self, opened: Open) -> None:
+        answer = opened(scale=0.0).query(
+            "SELECT region, AVG(score) AS m FROM people GROUP BY region HAVING m < 100 OR m > 100",
+            rho=1,
+        )
+        assert answer.rows == (0, 1, 2)
+
+
+class TestIdentity:
+    """What is shown is no part of what a request is."""
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            "SELECT region AS r, ROUND(COUNT(*), -2) AS n FROM people GROUP BY region",
+            "SELECT COUNT(*) FROM people GROUP BY region HAVING COUNT(*) > 5 ORDER BY COUNT(*)",
+            "SELECT region || '!' AS x, CASE WHEN COUNT(*) > 3 THEN 1 END AS y FROM people GROUP BY region LIMIT 1",
+        ],
+    )
+    def test_another_outer_part_is_free(self, opened: Open, other: str) -> None:
+        session = opened()
+        first, again = session.query(BY_REGION, rho=0.1), session.query(other, rho=0.1)
+        assert first.request == again.request
+        assert again.spent.rho == 0
+        assert [one.estimate for one in first.estimates] == [
+            one.estimate for one in again.estimates
+        ]
+
+    def test_the_name_of_a_column_is_that_of_its_result(self, opened: Open) -> None:
+        sql = "SELECT region, ROUND(COUNT(*), -1) AS tens FROM people GROUP BY region"
+        session = opened()
+        (price,) = session.price([sql], error={"tens": 20})
+        assert [alias for alias, *_ in price.widths] == ["tens"]
+        answer = session.query(sql, error={"tens": 20})
+        assert answer.compare("north", "south", "tens").valid
+
+
+class TestIntervals:
+    """The interval of what is shown holds whenever those of its results do."""
+
+    COMPUTED: ClassVar = {
+        "ROUND({n}, -1)": lambda n, s, m: value("ROUND", n, -1),
+        "ABS({n} - 270)": lambda n, s, m: abs(n - 270),
+        "POWER({n} - 270, 2)": lambda n, s, m: (n - 270) ** 2,
+        "1000 / ({n} + 1) + {n}": lambda n, s, m: 1000 / (n + 1) + n,
+        "GREATEST({n}, {s} / 50)": lambda n, s, m: max(n, s / 50),
+        "CASE WHEN {n} > 270 THEN {s} ELSE -1 END": lambda n, s, m: s if n > 270 else -1,
+        "COALESCE({m}, 3)": lambda n, s, m: 3 if n == 0 else m,
+        "{n} % 100": lambda n, s, m: n % 100,
+        "FLOOR({s} / 1000)": lambda n, s, m: math.floor(s / 1000),
+        "IF({n} BETWEEN 100 AND 300, 0, 1)": lambda n, s, m: 0 if 100 <= n <= 300 else 1,
+    }
+
+    def test_they_hold_as_often_as_promised(self, opened: Open, frame: pd.DataFrame) -> None:
+        """Noise is from seeds, so that this is the same every time."""
+        columns = ", ".join(
+            f"{one.format(**RELEASED)} AS c{i}" for i, one in enumerate(self.COMPUTED)
+        )
+        sql = f"SELECT region, {columns} FROM people GROUP BY region"
+        rows = frame.groupby("region")
+        true = {
+            region: (len(group), group["gain"].sum(), group["score"].mean())
+            for region, group in rows
+        } | {"west": (0, 0.0, math.nan)}
+        held = []
+        for seed in range(60):
+            shown = (
+                opened(seed=seed)
+                .query(sql, rho=0.05, confidence=0.8)
+                .to_frame()
+                .set_index("region")
+            )
+            held.append(
+                all(
+                    low <= computed(*numbers) <= high
+                    for region, numbers in true.items()
+                    for i, computed in enumerate(self.COMPUTED.values())
+                    for low, high in [(shown[f"c{i}_low"][region], shown[f"c{i}_high"][region])]
+                )
+            )
+        assert np.mean(held) >= 0.8
+
+    def test_images_contain_the_values_of_every_point(self) -> None:
+        rng = np.random.default_rng(3)
+        functions = {
+            "ABS": 1, "CEIL": 1, "FLOOR": 1, "SIGN": 1, "INTEGER": 1, "EXP": 1, "LN": 1, "SQRT": 1, "+": 2, "-": 2,
+            "*": 2, "/": 2, "%": 2, "//": 2, "POWER": 2, "GREATEST": 2, "LEAST": 2,
+        }  # fmt: skip
+        for _ in range(400):
+            for name, number in functions.items():
+                pairs = [
+                    tuple(sorted(np.round(rng.normal(0, 3, 2), rng.integers(0, 3)).tolist()))
+                    for _ in range(number)
+                ]
+                least, most = image(name, *pairs)
+                for _ in range(4):
+                    points = [low + float(rng.random()) * (high - low) for low, high in pairs]
+                    points = [
+                        float(rng.choice([point, *pair]))
+                        for point, pair in zip(points, pairs, strict=True)
+                    ]
+                    found = value(name, *points)
+                    assert found is None or least <= found <= most, (name, pairs, points)
+            digits = float(rng.integers(-2, 3))
+            low, high = sorted(rng.normal(0, 300, 2).tolist())
+            for name in ("ROUND", "TRUNC"):
+                ends = image(name, (low, high), (digits, digits))
+                assert ends == (value(name, low, digits), value(name, high, digits))
+
+
+def test_an_inference_refuses_what_it_does_not_show(opened: Open) -> None:
+    session = opened()
+    session.query(BY_REGION, rho=1)
+    for sql in (f"{BY_REGION} HAVING n > 3", BY_REGION.replace("COUNT(*)", "ROUND(COUNT(*), -1)")):
+        with pytest.raises(RequestError, match="no HAVING and computes nothing"):
+            session.infer(sql)
+    assert session.infer(f"{BY_REGION} ORDER BY n DESC LIMIT 2").rows == (0, 1)
