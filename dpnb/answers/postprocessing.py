@@ -35,17 +35,23 @@ class Label:
 class Number:
     """A released number: before the cut, and the interval of what is shown.
 
-    ``uncut`` is None if there are too few rows to tell.
+    ``known`` is False if there are too few rows to tell.
     """
 
     uncut: float | None
     low: float
     high: float
+    known: bool = True
+
+    @property
+    def point(self) -> float | None:
+        """The number before the cut if it is known."""
+        return self.uncut if self.known else None
 
     @property
     def shown(self) -> float | None:
         """The number as it is shown."""
-        return None if self.uncut is None else min(max(self.uncut, self.low), self.high)
+        return None if self.point is None else min(max(self.point, self.low), self.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +173,7 @@ def _released(query: Query, groups: Sequence[int], results: Sequence[Intervals])
 
 def _number(column: Intervals, group: int) -> Number:
     known = column.estimate[group] is not None
-    uncut = column.uncut.estimate[group] if known else None
-    return Number(uncut, column.low[group], column.high[group])
+    return Number(column.uncut.estimate[group], column.low[group], column.high[group], known)
 
 
 def _filtered(
@@ -286,7 +291,7 @@ def _column(alias: str, found: Sequence[Value]) -> Intervals:
     numbers = [_as_number(one) or Number(None, -math.inf, math.inf) for one in found]
     low, high = tuple(one.low for one in numbers), tuple(one.high for one in numbers)
     estimate = tuple(one.shown for one in numbers)
-    uncut = tuple(one.uncut for one in numbers)
+    uncut = tuple(one.point for one in numbers)
     before = None
     if uncut != estimate:
         spans = [
@@ -350,7 +355,7 @@ def _function(name: str, arguments: Sequence[Value]) -> Value:
     known = [number for number in numbers if number is not None]
     if len(known) < len(numbers):
         return None
-    points = [number.uncut for number in known if number.uncut is not None]
+    points = [number.point for number in known if number.point is not None]
     low, high = image(name, *((number.low, number.high) for number in known))
     defined = len(points) == len(known) and (low, high) != (-math.inf, math.inf)
     point = value(name, *points) if defined else None
@@ -431,7 +436,7 @@ def _joined(name: str, truths: Sequence[Truth]) -> Truth:
 
 def _missing(found: Value) -> Truth:
     if isinstance(found, Number):
-        unknown = found.uncut is None
+        unknown = found.point is None
         return Truth(unknown, frozenset((True, False) if unknown else (False,)))
     missing = found is None or (isinstance(found, Truth) and found.known is None)
     return Truth(missing, frozenset((missing,)))
@@ -443,7 +448,7 @@ def _coalesced(arguments: Sequence[Value]) -> Value:
     for argument in arguments:
         if argument is None:
             continue
-        if isinstance(argument, Number) and argument.uncut is None:
+        if isinstance(argument, Number) and argument.point is None:
             doubtful.append(argument)
             continue
         return _hull(argument, [*doubtful, argument])
@@ -459,7 +464,7 @@ def _hull(chosen: Value, possible: Sequence[Value]) -> Value:
         return chosen
     number = _as_number(chosen)
     return Number(
-        None if number is None else number.uncut,
+        None if number is None else number.point,
         min(one.low for one in numbers),
         max(one.high for one in numbers),
     )
@@ -473,7 +478,7 @@ def _extreme(name: str, arguments: Sequence[Value], kind: Kind) -> Value:
     if kind is not Kind.NUMBER:
         best = max if name == "GREATEST" else min
         return best(known, key=lambda one: _rank(one, uncut=False) or _FIRST)
-    doubtful = [one for one in known if isinstance(one, Number) and one.uncut is None]
+    doubtful = [one for one in known if isinstance(one, Number) and one.point is None]
     sure = [one for one in known if one not in doubtful]
     everything = _function(name, known)
     if not doubtful or not sure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from sqlglot import expressions as exp
 
@@ -12,6 +13,7 @@ from dpnb.schema.joins import own_name
 from dpnb.sql.aggregates import Aggregates, is_result, same
 from dpnb.sql.canonical import unused
 from dpnb.sql.conditions import bare
+from dpnb.sql.constants import is_constant
 from dpnb.sql.query import Aggregate, Derived, Key
 from dpnb.sql.quoting import as_written
 from dpnb.sql.scalars import Scalars
@@ -19,7 +21,7 @@ from dpnb.sql.shown import Column, Expression, Field, Kind, OuterPart, Term, is_
 from dpnb.sql.source import Node, others
 from dpnb.sql.statistics import is_statistic
 
-_MOST_DIGITS = 18
+_MOST_LINES = 10**18
 
 
 @dataclass(slots=True)
@@ -282,6 +284,13 @@ class Splitter:
         is_key = any(column in self.grouped for _, column in found)
         if listed is not None and (self.clause == "ORDER BY" or not is_key):
             return listed.expression
+        named = [
+            column
+            for column in self.grouped
+            if self.keys.get(column, own_name(column)).casefold() == node.name.casefold()
+        ]
+        if not node.table and len(named) == 1:
+            return self._field(named[0])
         if not found and not node.table and self.listed:
             self.refuse(
                 f"{node.name!r} is neither a group column nor a result of this statement",
@@ -317,15 +326,11 @@ class Splitter:
         if node is None:
             return None
         value = node.args.get("expression")
-        if (
-            not isinstance(node, exp.Limit | exp.Offset)
-            or others(node.args, "expression")
-            or not isinstance(value, exp.Literal)
-            or not (str(value.this).isascii() and str(value.this).isdigit())
-            or len(str(value.this)) > _MOST_DIGITS
-        ):
-            self.refuse(f"{word} takes a whole number", f"Write {word} 10.", node)
-        return int(value.this)
+        known = isinstance(node, exp.Limit | exp.Offset) and not others(node.args, "expression")
+        count = self.conditions.constants.value(value) if known and is_constant(value) else None
+        if isinstance(count, Fraction) and count.denominator == 1 and 0 <= count < _MOST_LINES:
+            return int(count)
+        self.refuse(f"{word} takes a whole number", f"Write {word} 10.", node)
 
 
 def _ends(alias: str) -> tuple[str, str, str]:

@@ -261,6 +261,13 @@ class TestIntervals:
             )
         assert np.mean(held) >= 0.8
 
+    def test_a_case_that_is_not_certain_may_be_any_of_its_values(self, opened: Open) -> None:
+        sql = "SELECT CASE WHEN COUNT(*) > 900 THEN 5 WHEN COUNT(*) > 0 THEN 1 ELSE -9 END AS c FROM people"
+        wide = opened().query(sql, rho=1e-4).to_frame()
+        assert (wide["c_low"][0], wide["c_high"][0]) in {(1, 5), (-9, 5)}
+        certain = opened(scale=0.0).query(sql.replace("> 900", "> 800"), rho=1).to_frame()
+        assert certain.values.tolist() == [[5, 5, 5]]
+
     def test_images_contain_the_values_of_every_point(self) -> None:
         rng = np.random.default_rng(3)
         functions = {

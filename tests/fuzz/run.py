@@ -202,6 +202,10 @@ class Tables:
             report.counts["compared with the reference"] += 1
         elif asked.kind in ("mutated", "garbage", "excessive"):
             problems += self._compared_by_duckdb(asked, query, answer, report)
+        elif asked.kind == "having":
+            if len(answer.rows) + len(answer.rest) != len(answer.all_groups().rows):
+                problems.append("hides groups that it does not keep")
+            assert parse(asked.text, self.curators[0]._runner.tables, deciding=True).having
         else:
             problems.append("was answered")
         if self.spark is not None:
@@ -236,14 +240,8 @@ class Tables:
             return [f"an error of {len(str(error))} letters"]
         if error.__cause__ is not None:
             return ["the error shows its cause"]
-        if asked.kind == "valid" and not UNUSABLE.search(error.what):
+        if asked.kind in ("valid", "having") and not UNUSABLE.search(error.what):
             return [f"was refused: {error}"]
-        if asked.kind == "having":
-            if isinstance(error, SqlError) and not UNUSABLE.search(error.what):
-                return [f"was refused: {error}"]
-            tables = self.curators[0]._runner.tables
-            if isinstance(error, RequestError):
-                assert parse(asked.text, tables, deciding=True).having is not None
         return []
 
     def _sound(self, query: Query, answer: Any) -> list[str]:

@@ -169,7 +169,7 @@ class TestConditions:
     def test_constants_of_limit_and_having(self):
         text = "SELECT age, COUNT(*) AS n FROM t GROUP BY age HAVING n > 2 * 50 LIMIT 2 + 3"
         query = parse(text, TABLES, deciding=True)
-        assert (query.having.value, query.limit) == (100, 5)
+        assert (query.having.value, query.shown.limit) == (100, 5)
 
     def test_a_parameter_keeps_its_type(self):
         assert where("day < :d + INTERVAL '1' DAY", d=datetime.date(2024, 1, 1)) == where(
