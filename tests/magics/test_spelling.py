@@ -58,12 +58,12 @@ SAID = [
         "the parameter :least has no value (line 1, column 46: 'least'). Pass params={'least': ...}.",
     ),
     (
-        f"%%dpquery --rho 0.1\n{COUNT} HAVING COUNT(*) > 5",
-        "HAVING is not allowed in a query: the list of groups would reveal more than the query pays "
-        "for. Use %%dpdecide, which bounds the errors. Or leave HAVING out and filter the noisy answer.",
-        lambda s: s.query(f"{COUNT} HAVING COUNT(*) > 5", rho=0.1),
-        "HAVING is not allowed in a query: the list of groups would reveal more than the query pays "
-        "for. Use session.decide, which bounds the errors. Or leave HAVING out and filter the noisy answer.",
+        f"%%dpinfer\n{COUNT} HAVING COUNT(*) > 5",
+        "an inference has no HAVING and computes nothing from results. Name the results and the group "
+        "columns alone, or use %%dpquery.",
+        lambda s: s.infer(f"{COUNT} HAVING COUNT(*) > 5"),
+        "an inference has no HAVING and computes nothing from results. Name the results and the group "
+        "columns alone, or use session.query.",
     ),
 ]
 
