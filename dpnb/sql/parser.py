@@ -19,6 +19,7 @@ from dpnb.sql.aggregates import Aggregates
 from dpnb.sql.conditions import Conditions
 from dpnb.sql.contributions import Contributions
 from dpnb.sql.having import HavingReader
+from dpnb.sql.quantiles import spread
 from dpnb.sql.query import (
     MAX_CELLS,
     Query,
@@ -139,6 +140,7 @@ class _Statement:
             self.refuse(what, hint, node)
         if select.args.get("kind"):
             self.refuse("SELECT AS is not supported", "List the columns.", select)
+        select.set("expressions", spread(self.source, select.expressions))
         scope = read_from(self.source, self.tables, select)
         self.schema = scope.base.schema
         self.conditions = Conditions(self.source, scope, self.params)

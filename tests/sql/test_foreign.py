@@ -57,6 +57,9 @@ SAME = [
     (clause("privacy_unit_column = id"), "SELECT COUNT(*) FROM visits"),
     (clause("privacy_unit_column = visits.ID"), "SELECT COUNT(*) FROM visits"),
     (clause('privacy_unit_column = v."id"', table="visits AS v"), "SELECT COUNT(*) FROM visits"),
+    (clause("privacy_unit_column = m.id", table="(SELECT * FROM visits) AS m"), "SELECT COUNT(*) FROM visits"),
+    (clause("privacy_unit_column = id", table="(SELECT item, id FROM visits) AS m"), "SELECT COUNT(*) FROM visits"),
+    ("WITH m AS (SELECT * FROM visits) " + clause("privacy_unit_column = m.id", table="m"), "SELECT COUNT(*) FROM visits"),
     # nobody can exceed these limits, so they change nothing
     (clause("max_groups_contributed = 5", "item, COUNT(*)", "visits GROUP BY item"),
      "SELECT item, COUNT(*) FROM visits GROUP BY item"),
@@ -249,7 +252,7 @@ def test_errors_point_into_the_text_as_it_was_written():
     "query",
     [
         "(SELECT quantity AS id, item FROM visits) AS v",
-        "(SELECT * FROM visits) AS v (id, item)",
+        "(SELECT item, quantity FROM visits) AS v (id, item)",
     ],
 )
 def test_a_renamed_column_is_not_the_privacy_unit(query):
