@@ -10,6 +10,7 @@ from typing import Any
 
 from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.privacy.loss import PrivacyLoss, amount_text
+from dpnb.schema.partition import Label
 
 _LAST_BITS = 2.0**-50
 
@@ -209,12 +210,12 @@ def loss_text(
     return f"{text} (epsilon {epsilon} at delta {amount_text(delta)}){beside}"
 
 
-def label(group: Sequence[str | float | bool | None]) -> str:
+def label(group: Sequence[Label | None]) -> str:
     """Return the display name of a group; several keys are joined by a comma."""
     return ", ".join(map(label_text, group)) if group else "all rows"
 
 
-def label_text(value: str | float | bool | None) -> str:
+def label_text(value: Label | None) -> str:
     """Return a label as displayed; truths and missing values as SQL writes them.
 
     Examples

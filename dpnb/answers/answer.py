@@ -19,6 +19,7 @@ from dpnb.estimation.intervals import Mode
 from dpnb.formats import label
 from dpnb.privacy.loss import guarantee
 from dpnb.results import Bill, Billed, Result, card_of, to_plain
+from dpnb.schema.partition import Label
 from dpnb.schema.schema import unit_text
 from dpnb.sql.functions import Function
 from dpnb.views.view import counted_note
@@ -91,7 +92,7 @@ class Answer(Billed, Result):
     table: str
     version: int
     keys: tuple[str, ...]
-    groups: tuple[tuple[str | int, ...], ...]
+    groups: tuple[tuple[Label, ...], ...]
     estimates: tuple[Estimates, ...]
     rows: tuple[int, ...]
     asked: int

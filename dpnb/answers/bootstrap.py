@@ -19,6 +19,7 @@ from dpnb.estimation.estimates import cut
 from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.private import Stamp
 from dpnb.results import Shown
+from dpnb.schema.partition import Label
 from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf, statistics_of
 from dpnb.sql.functions import Function
 
@@ -66,7 +67,7 @@ class Bootstrap(Shown):
 
     alias: str
     keys: tuple[str, ...]
-    groups: tuple[tuple[str | int, ...], ...]
+    groups: tuple[tuple[Label, ...], ...]
     estimate: tuple[float | None, ...]
     low: tuple[float | None, ...]
     high: tuple[float | None, ...]

@@ -11,8 +11,9 @@ from numbers import Rational, Real
 from typing import TypeAlias
 
 from dpnb.errors import RequestError, given
+from dpnb.schema.partition import Label
 
-Group: TypeAlias = tuple[str | int, ...]
+Group: TypeAlias = tuple[Label, ...]
 
 MAX_SIZE = 10**9
 MAX_DIGITS = 40

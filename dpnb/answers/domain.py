@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.codes import Code, Interval
@@ -50,7 +49,7 @@ def columns_of(view: View) -> frozenset[str]:
     """Return the columns that a domain needs to hold a view."""
     value = view.measure.value
     value_columns = frozenset() if value is None else value.columns
-    return value_columns | view.where.columns | frozenset(view.keys)
+    return value_columns | view.where.columns | frozenset(key.column for key in view.keys)
 
 
 def moment_of(view: View) -> Moment:
@@ -115,16 +114,13 @@ class Domain:
 
         number = np.zeros([1] * len(self.shape), dtype=np.int64)
         outside = ~self._mask(view.where)
-        for key, starts, stops, missing in _groups(view):
-            piece = self.pieces[self._place[key]]
-            lows = np.array([low for low, _ in piece.cells])
-            first = np.minimum(np.searchsorted(stops, lows), len(stops) - 1)
-            inside = (starts[first] <= lows) & (stops[first] >= lows)
-            place = np.where(inside, first, -1)
+        for key in view.keys:
+            piece = self.pieces[self._place[key.column]]
+            group = key.of(np.array([low for low, _ in piece.cells]))
             if piece.missing:
-                place = np.append(place, len(stops) if missing else -1)
-            along = self._along(place, key)
-            number = number * (len(stops) + missing) + np.maximum(along, 0)
+                group = np.append(group, -1 if key.numbers.null is None else key.numbers.null)
+            along = self._along(group, key.column)
+            number = number * key.size + np.maximum(along, 0)
             outside = outside | (along < 0)
         if isinstance(view.measure, Count) and view.measure.value is not None:
             outside = outside | ~self._value(view.measure.value)[2]
@@ -303,33 +299,14 @@ def _cut(schema: Schema, column: str, starts: set[Code]) -> tuple[Interval, ...]
 
 def _intervals(view: View) -> Iterator[tuple[str, Code, Code]]:
     """Yield all intervals of codes that a view names."""
-    for key, starts, stops, _ in _groups(view):
-        for low, high in zip(starts.tolist(), stops.tolist(), strict=True):
-            yield key, low, high
+    for key in view.keys:
+        for low, high, _ in key.numbers.pieces:
+            yield key.column, low, high
     value = view.measure.value
     for predicate in (view.where, *([] if value is None else _conditions(value))):
         for atom in _atoms(predicate):
             for low, high in atom.intervals:
                 yield atom.column, low, high
-
-
-def _groups(view: View) -> Iterator[tuple[str, Any, Any, bool]]:
-    """Yield each key of a view: first and last codes of its groups, and whether missing is one."""
-    if isinstance(view, Histogram):
-        for key in view.keys:
-            starts, stops = view.ends(key)
-            yield key, starts, stops, True
-        return
-    for key in view.keys:
-        yield key, *_ends(view.schema, key), False
-
-
-@lru_cache(maxsize=512)
-def _ends(schema: Schema, key: str) -> tuple[Any, Any]:
-    import numpy as np
-
-    cells = schema[key].cells()
-    return np.array([cell.low for cell in cells]), np.array([cell.high for cell in cells])
 
 
 def _conditions(value: Value) -> Iterable[Predicate]:

@@ -15,7 +15,6 @@ from dpnb.errors import RequestError
 from dpnb.estimation.history import History, Row
 from dpnb.estimation.scheffe import factor
 from dpnb.releases.held import Held
-from dpnb.schema.columns import cell_count
 from dpnb.schema.predicates import NONE, And, simplify
 from dpnb.views.histogram import Histogram
 from dpnb.views.view import View
@@ -323,10 +322,7 @@ def _length(view: View) -> int:
     """Return the number of entries of a view's vector."""
     if isinstance(view, Histogram):
         return view.size if view.strategy is None else len(view.strategy.matrix)
-    size = 1
-    for key in view.keys:
-        size *= cell_count(view.schema[key])
-    return size
+    return math.prod(key.size for key in view.keys)
 
 
 def _codes(rows: Ints, values: Values) -> Ints:

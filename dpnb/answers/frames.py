@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpnb.codes import truth
+from dpnb.schema.partition import Label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def framed(
     keys: Sequence[str],
-    groups: Sequence[Sequence[str | float | bool | None]],
+    groups: Sequence[Sequence[Label | None]],
     rows: Sequence[int],
     columns: Sequence[Intervals],
     *,

@@ -18,7 +18,6 @@ from dpnb.errors import RequestError
 from dpnb.estimation.intervals import shifted
 from dpnb.estimation.joint import Joint
 from dpnb.releases.held import Known
-from dpnb.schema.columns import cell_count
 from dpnb.sql.formulas import linear, statistics_of
 from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Derived, Query
@@ -122,7 +121,7 @@ def infer(
         If past answers determine none of the values, unless bounds are requested.
     """
     outputs = parts_of(query, known.version)
-    groups = math.prod(cell_count(query.schema[key.column]) for key in query.keys)
+    groups = math.prod(key.partition.size for key in query.keys)
     quick = options.method == "blue" and options.prior is None
     limit = MOST_GROUPS if quick else MOST_SLOW
     if groups * len(outputs) > limit:

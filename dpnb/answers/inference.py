@@ -18,6 +18,7 @@ from dpnb.estimation.mixed import ratio
 from dpnb.formats import label
 from dpnb.private import Stamp
 from dpnb.results import Result, to_plain
+from dpnb.schema.partition import Label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,7 +81,7 @@ class Inference(Result):
     table: str
     version: int
     keys: tuple[str, ...]
-    groups: tuple[tuple[str | int, ...], ...]
+    groups: tuple[tuple[Label, ...], ...]
     aggregates: tuple[Inferred, ...]
     rows: tuple[int, ...]
     asked: int
@@ -356,7 +357,7 @@ class Inference(Result):
         places, xs = self._linear(alias), [_number(x) for x in positions]
         return self.joint.slope(xs, places, self._alpha())
 
-    def argmax(self, alias: str | None = None) -> dict[tuple[str | int, ...], float]:
+    def argmax(self, alias: str | None = None) -> dict[tuple[Label, ...], float]:
         """Return for each group the probability that its value is the largest.
 
         Parameters

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from dpnb.answers.domain import columns_of
 from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.releases.held import Held
-from dpnb.schema.columns import cell_count
+from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import And, Predicate, Within
 from dpnb.views.histogram import Histogram
 
@@ -57,7 +57,7 @@ def _without(release: Held, lone_columns: Set[str]) -> Held | None:
         return release
     if _conjuncts(view.where) & free:
         return None
-    keys = [key for key in view.keys if key in free - view.where.columns]
+    keys = [key for key in view.keys if key.column in free - view.where.columns]
     if not all(_covers(view, key) for key in keys):
         return None
     if not keys or release.distribution.family != "gaussian":
@@ -78,26 +78,19 @@ def _conjuncts(where: Predicate) -> frozenset[str]:
     return frozenset[str]().union(*(atom.columns for atom in atoms)) - others
 
 
-def _covers(view: View, key: str) -> bool:
+def _covers(view: View, key: Partition) -> bool:
     """Return whether every row is in a group of a key."""
-    if isinstance(view, Histogram):
-        return True
-    scale = view.schema[key].scale
-    cells = [(cell.low, cell.high) for cell in view.schema[key].cells()]
-    return key in view.schema.complete and scale.union(cells) == ((scale.low, scale.high),)
+    scale = key.kind.scale
+    missing = key.numbers.null is not None or key.column in view.schema.complete
+    return missing and key.numbers.support == ((scale.low, scale.high),)
 
 
-def _summed(release: Held, keys: Sequence[str]) -> Held:
+def _summed(release: Held, keys: Sequence[Partition]) -> Held:
     import numpy as np
 
     view = release.view
-    if isinstance(view, Histogram):
-        sizes = [axis.size for axis in view.axes]
-        axes = tuple(axis for axis in view.axes if axis.column not in keys)
-        marginal: View = replace(view, keys=tuple(axis.column for axis in axes), axes=axes)
-    else:
-        sizes = [cell_count(view.schema[key]) for key in view.keys]
-        marginal = replace(view, keys=tuple(key for key in view.keys if key not in keys))
+    sizes = [key.size for key in view.keys]
+    marginal = replace(view, keys=tuple(key for key in view.keys if key not in keys))
     places = tuple(view.keys.index(key) for key in keys)
     count = math.prod(sizes[place] for place in places)
     values = None

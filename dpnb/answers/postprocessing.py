@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from dpnb.estimation.estimates import Intervals, Numbers
 from dpnb.estimation.images import image, value
+from dpnb.schema import partition
 from dpnb.sql.functions import Function
 from dpnb.sql.query import Query
 from dpnb.sql.shown import Call, Choice, Column, Expression, Field, Kind, Literal, Term, is_label
@@ -27,7 +28,7 @@ from dpnb.views.view import group_labels, group_numbers
 class Label:
     """The name of a group, or another exact text, number or truth, with its place in the order."""
 
-    text: str | int | float | bool
+    text: partition.Label
     rank: int | None = None
 
 
@@ -81,7 +82,7 @@ class ShownTable:
     """
 
     keys: tuple[str, ...]
-    groups: tuple[tuple[str | int | float | bool | None, ...], ...]
+    groups: tuple[tuple[partition.Label | None, ...], ...]
     columns: tuple[Intervals, ...]
 
     @property
@@ -213,9 +214,9 @@ def _rank(found: Value, *, uncut: bool) -> Rank | None:
         return None
     if found.rank is not None:
         return float(found.rank), ""
-    if isinstance(found.text, str):
-        return 0.0, found.text
-    return float(found.text), ""
+    if isinstance(found.text, int | float):
+        return float(found.text), ""
+    return 0.0, str(found.text)
 
 
 def _distinct(
@@ -229,7 +230,7 @@ def _distinct(
     return list(first.values())
 
 
-def _as_shown(found: Value) -> str | int | float | bool | None:
+def _as_shown(found: Value) -> partition.Label | None:
     """Return a value without its interval."""
     if isinstance(found, Number):
         number = found.shown
@@ -370,7 +371,7 @@ def _as_number(found: Value) -> Number | None:
     """Return a value as a number; None for NULL."""
     if isinstance(found, Number):
         return found
-    if isinstance(found, Label) and not isinstance(found.text, str):
+    if isinstance(found, Label) and isinstance(found.text, int | float):
         return Number(float(found.text), float(found.text), float(found.text))
     return None
 
@@ -487,7 +488,7 @@ def _extreme(name: str, arguments: Sequence[Value], kind: Kind) -> Value:
     return _hull(_function(name, sure), [everything, _function(name, sure)])
 
 
-def _text(name: str, values: Sequence[str | int | float | bool | None]) -> Label | None:
+def _text(name: str, values: Sequence[partition.Label | None]) -> Label | None:
     if name == "CONCAT":
         values = [one for one in values if one is not None]
     if None in values:

@@ -21,6 +21,7 @@ from dpnb.releases.accuracy import Accuracy, read_accuracy
 from dpnb.releases.catalogue import Choice
 from dpnb.releases.plan import Plan, plan, request_name
 from dpnb.releases.runner import Runner
+from dpnb.schema.partition import Partition
 from dpnb.sql.canonical import describe
 from dpnb.sql.query import Query
 from dpnb.views.histogram import Histogram
@@ -127,7 +128,7 @@ class AnswerRequest:
         One scan serves all views with equal keys; views for a quantile have one key more.
         """
         vectors = Vectors()
-        scans: dict[tuple[str, ...], dict[str, View]] = {}
+        scans: dict[tuple[Partition, ...], dict[str, View]] = {}
         for name in needed:
             view = plan.views[name]
             if self.declared and isinstance(view, Histogram):

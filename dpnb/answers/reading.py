@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from dpnb.answers.comparison import MAX_DIGITS, Comparison, Group
 from dpnb.errors import RequestError
+from dpnb.schema.partition import Label
 
 MAX_TEXT = 2_000
 MAX_DEPTH = 20
@@ -284,7 +285,7 @@ class _Reader:
         self.at = start
         return None
 
-    def _label(self) -> str | int | None:
+    def _label(self) -> Label | None:
         negative = self._peek().kind == "mark" and self._peek().text == "-"
         token = self._peek(1 if negative else 0)
         if token.kind == "quoted" and not negative:

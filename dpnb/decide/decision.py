@@ -12,6 +12,7 @@ from dpnb.formats import label
 from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.loss import PrivacyLoss, guarantee
 from dpnb.results import Bill, Billed, Result, card_of, display, to_plain
+from dpnb.schema.partition import Label
 from dpnb.sql.functions import Function
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 VERDICTS = {1: "surely yes", -1: "surely no", 0: "unknown"}
 _LOSSES = ("charged", "first_cost", "worst_cost", "ceiling")
-Group: TypeAlias = str | int | tuple[str | int, ...]
+Group: TypeAlias = Label | tuple[Label, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,7 @@ class Decision(Billed, Result):
     table: str
     version: int
     keys: tuple[str, ...]
-    groups: tuple[tuple[str | int, ...], ...]
+    groups: tuple[tuple[Label, ...], ...]
     condition: str
     mode: str
     protect: str

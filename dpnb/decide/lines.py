@@ -12,6 +12,7 @@ from dpnb.codes import scalar
 from dpnb.decide.conditions import Atom
 from dpnb.decide.options import Options
 from dpnb.errors import RequestError, given
+from dpnb.schema.partition import Label
 from dpnb.sql.canonical import unused
 from dpnb.sql.query import Aggregate, Query
 from dpnb.views.measures import Sum, sum_about
@@ -79,7 +80,7 @@ def measured_query(query: Query, atoms: Sequence[Atom]) -> Query:
     return Query(query.table, query.keys, tuple(measurements), query.where, schema=query.schema)
 
 
-def declared_groups(query: Query) -> tuple[tuple[tuple[str | int, ...], ...], tuple[int, ...]]:
+def declared_groups(query: Query) -> tuple[tuple[tuple[Label, ...], ...], tuple[int, ...]]:
     """Return the groups that WHERE does not exclude, and the position of each one in a view.
 
     Raises
@@ -134,7 +135,7 @@ def _centred(
 
 
 def numbers(
-    atom: Atom, line: Line, groups: Sequence[tuple[str | int, ...]], options: Options
+    atom: Atom, line: Line, groups: Sequence[tuple[Label, ...]], options: Options
 ) -> list[Fraction]:
     """Return the thresholds of all groups, in units of the line."""
     if line.about is not None:
@@ -151,9 +152,7 @@ def floats(limits: Sequence[Fraction]) -> list[float]:
     return [float(limit) for limit in limits]
 
 
-def each_number(
-    name: str, options: Options, groups: Sequence[tuple[str | int, ...]]
-) -> list[Fraction]:
+def each_number(name: str, options: Options, groups: Sequence[tuple[Label, ...]]) -> list[Fraction]:
     """Return the thresholds of all groups from the mapping of that name."""
     numbers: dict[tuple[Any, ...], Fraction] = {}
     for group, threshold in options.thresholds[name].items():

@@ -32,6 +32,7 @@ from dpnb.privacy.definition import GDP, PrivacyDefinition
 from dpnb.privacy.path import LEAST_LEVEL
 from dpnb.published import published
 from dpnb.releases.plan import MOST_LEVEL
+from dpnb.schema.partition import Label
 from dpnb.schema.predicates import plain
 from dpnb.schema.schema import Unit, groups_asked
 from dpnb.sql.canonical import describe, plain_value
@@ -102,7 +103,7 @@ class DecisionPlan:
     terms: tuple[Term, ...]
     lines: tuple[Line, ...]
     limits: Floats
-    groups: tuple[tuple[str | int, ...], ...]
+    groups: tuple[tuple[Label, ...], ...]
     order: tuple[int, ...]
     steps: int
     response: Fraction | None
@@ -182,7 +183,7 @@ class DecisionPlan:
         return replace(self, lines=tuple(lines), terms=tuple(terms))
 
 
-def _plain_atom(atom: Atom, groups: Sequence[tuple[str | int, ...]], options: Options) -> list[Any]:
+def _plain_atom(atom: Atom, groups: Sequence[tuple[Label, ...]], options: Options) -> list[Any]:
     aggregate, limit = atom.aggregate, atom.threshold
     number: Any = str(limit)
     if isinstance(limit, str):

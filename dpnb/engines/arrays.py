@@ -16,16 +16,16 @@ import numpy as np
 
 from dpnb.engines.marginals import Marginals, MarginalScan
 from dpnb.engines.stored import Codes, Mask, Vector
-from dpnb.schema.columns import cell_count
+from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import And, Predicate, Within
 from dpnb.sql.values import Column
-from dpnb.views.measures import Axis, Count, Measure, Scan, Sum
+from dpnb.views.measures import Count, Measure, Scan, Sum
 
 if TYPE_CHECKING:
     from dpnb.schema.schema import Schema
 
 Placed: TypeAlias = tuple[Vector, Callable[[Vector], Vector]]
-"""A column's stored values, and a function from them to numbers of intervals."""
+"""A column's stored values, and a function from them to numbers of groups."""
 
 MOST_GROUPS = 2**20
 """Scans with more groups are left to DuckDB."""
@@ -126,10 +126,10 @@ def _counted(
 class _SetTotals:
     """Numbers of rows and sums in each group and each joint code of one attribute set."""
 
-    def __init__(self, scan: MarginalScan, columns: Mapping[str, Placed], place: int) -> None:
-        self._scan, self._place, names = scan, place, scan.sets[place]
-        self._columns = [columns[name] for name in names]
-        self._sizes = [scan.sizes[name] + 1 for name in names]
+    def __init__(self, scan: MarginalScan, columns: Mapping[Partition, Placed], place: int) -> None:
+        self._scan, self._place, attributes = scan, place, scan.sets[place]
+        self._columns = [columns[one] for one in attributes]
+        self._sizes = [one.size + 1 for one in attributes]
         self.counts = np.zeros((math.prod(self._sizes), len(scan.groups) + 1), np.int64)
         self._sums = np.zeros_like(self.counts)
 
@@ -149,7 +149,7 @@ class _SetTotals:
         if codes is not None and scan.measure is not None:
             sums = codes.total(scan.measure, sums, counts)
         numbers = np.array(scan.group_numbers(), np.int64)
-        joint = cell * math.prod(scan.key_sizes) + numbers[number]
+        joint = cell * scan.declared + numbers[number]
         return np.full(len(cell), self._place), joint, counts, sums
 
 
@@ -157,8 +157,8 @@ def _batches(scan: MarginalScan) -> Iterator[list[int]]:
     """Return the places of the attribute sets, as many at a time as fit into memory."""
     batch: list[int] = []
     total = 0
-    for place, names in enumerate(scan.sets):
-        size = math.prod(scan.sizes[name] + 1 for name in names) * (len(scan.groups) + 1)
+    for place, attributes in enumerate(scan.sets):
+        size = math.prod(one.size + 1 for one in attributes) * (len(scan.groups) + 1)
         if batch and total + size > _BINS:
             yield batch
             batch, total = [], 0
@@ -174,7 +174,7 @@ def are_counted(scan: MarginalScan) -> bool:
         isinstance(value, Column | None)
         and (measure is None or measure.value == value)
         and max(map(scan.codes, scan.sets), default=0) <= MOST_GROUPS // 4
-        and math.prod(size + 1 for size in scan.key_sizes) <= MOST_GROUPS
+        and math.prod(_sizes(scan.keys)) <= MOST_GROUPS
     )
 
 
@@ -217,13 +217,13 @@ class Arrays:
                 isinstance(measure, Count | Sum) and isinstance(measure.value, Column | None)
                 for measure, _ in scan.measures
             )
-            and math.prod(self._sizes(scan.keys)) <= MOST_GROUPS
+            and math.prod(_sizes(scan.keys)) <= MOST_GROUPS
         )
 
     def measure(self, scan: Scan, check: Callable[[], None]) -> list[list[int]]:
         """Return one exact vector for each measure, in ticks; ``check`` is called for each block."""
-        sizes = self._sizes(scan.keys)
-        places = [self._cells(name) for name in scan.keys]
+        sizes = _sizes(scan.keys)
+        places = list(map(self._placed, scan.keys))
         wanted = [_Wanted.by(*measured) for measured in scan.measures]
         groups = math.prod(sizes)
         # sums first, then counts of values, then counts of rows: the first ones also serve the others
@@ -253,24 +253,18 @@ class Arrays:
         )
         return [vector.ravel().tolist() for vector in vectors]
 
-    def cover_bins(self, views: Sequence[Sequence[Axis]]) -> bool:
+    def cover_bins(self, views: Sequence[Sequence[Partition]]) -> bool:
         """Return whether the columns of all axes are here."""
         return self.have({axis.column for axes in views for axis in axes}) and all(
             math.prod(axis.size for axis in axes) <= MOST_GROUPS for axes in views
         )
 
     def histograms(
-        self, views: Sequence[Sequence[Axis]], check: Callable[[], None]
+        self, views: Sequence[Sequence[Partition]], check: Callable[[], None]
     ) -> list[list[int]]:
         """Return the row counts in the joint bins of each list of axes, last axis fastest."""
         counts = [np.zeros(math.prod(axis.size for axis in axes), np.int64) for axes in views]
-        places = [
-            [
-                (self._columns[axis.column].values, self._columns[axis.column].places(axis.cells))
-                for axis in axes
-            ]
-            for axes in views
-        ]
+        places = [list(map(self._placed, axes)) for axes in views]
         for rows in self._blocks(max(map(len, counts)), check):
             for axes, columns, count in zip(views, places, counts, strict=True):
                 numbers = _joint(columns, [axis.size for axis in axes], rows)
@@ -280,13 +274,13 @@ class Arrays:
     def marginals(self, scan: MarginalScan, check: Callable[[], None]) -> Marginals:
         """Return the tables of several attribute sets; :func:`are_counted` says which scans can be."""
         # the number of each group in the scan; rows in none, or left out, are counted after the last
-        numbers = np.full(self._sizes(scan.keys), len(scan.groups), np.uint32)
+        numbers = np.full(_sizes(scan.keys), len(scan.groups), np.uint32)
         for i, cells in enumerate(scan.groups):
             numbers[cells] = i
         codes = self._columns[scan.value.name] if isinstance(scan.value, Column) else None
         where = self._test(scan.where)
-        keys = [self._cells(name) for name in scan.keys]
-        columns = {name: self._cells(name) for name in scan.sizes}
+        columns = {key: self._placed(key) for key in scan.partitions}
+        keys = [columns[key] for key in scan.keys]
 
         def read(rows: slice) -> tuple[Vector, Vector | None]:
             """Return the number of each row's group, and what to add up."""
@@ -312,14 +306,10 @@ class Arrays:
             found += [table.entries(codes) for table in tables]
         return Marginals(scan, *map(np.concatenate, zip(*found, strict=True)))
 
-    def _cells(self, name: str) -> Placed:
-        """Return a column's stored values, and a function to their declared groups."""
-        codes = self._columns[name]
-        return codes.values, codes.cells()
-
-    def _sizes(self, keys: Sequence[str]) -> list[int]:
-        """Return for each key the number of its groups, and one for rows in none."""
-        return [cell_count(self._columns[name].kind) + 1 for name in keys]
+    def _placed(self, key: Partition) -> Placed:
+        """Return a column's stored values, and a function to the numbers of their groups."""
+        codes = self._columns[key.column]
+        return codes.values, codes.groups(key)
 
     def _blocks(self, groups: int, check: Callable[[], None]) -> Iterator[slice]:
         step = max(_BLOCK, groups)
@@ -349,6 +339,11 @@ class Arrays:
             return found
 
         return test
+
+
+def _sizes(keys: Sequence[Partition]) -> list[int]:
+    """Return for each key the number of its groups, and one for rows in none."""
+    return [key.size + 1 for key in keys]
 
 
 def _joint(columns: Sequence[Placed], sizes: Sequence[int], rows: slice) -> Vector:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from dpnb.engines.dialect import clamp, literal, smallest_integer
+from dpnb.engines.dialect import clamp, smallest_integer
 from dpnb.engines.scans import MOST_LETTERS
+from dpnb.engines.steps import literal
 from dpnb.errors import SchemaError
 from dpnb.schema.columns import Category, Date, Kind, Real, days
 from dpnb.schema.reading import FALSE, INFINITE, LARGEST_SHOWN, NUMBER, TRUE, is_word, number

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import Predicate
 from dpnb.views.measures import Measure
 
@@ -27,7 +28,7 @@ class Part:
 
     measure: Measure
     where: Predicate
-    keys: tuple[str, ...]
+    keys: tuple[Partition, ...]
     weight: float = 0.0
     norm: float = 0.0
 
@@ -46,8 +47,8 @@ class ContributionScan:
     parts : tuple of Part
         A row contributes to a part's measure if it satisfies the condition and lies in a group;
         otherwise its contribution is 0.
-    by : tuple of str
-        Columns with declared groups that distinguish rows in addition to their contributions.
+    by : tuple of Partition
+        Groups that distinguish rows in addition to their contributions.
     steps : int
         With 0 the numbers are a row's contributions to each part, in ticks. Otherwise there is one
         number: the row's score in ``steps`` increments, rounded upward. The score is a weighted
@@ -61,17 +62,22 @@ class ContributionScan:
     """
 
     parts: tuple[Part, ...]
-    by: tuple[str, ...] = ()
+    by: tuple[Partition, ...] = ()
     steps: int = 0
     squared: bool = False
     ids: bool = False
 
     @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """The keys of all parts, and those of ``by``, each once."""
+        return tuple(dict.fromkeys([*self.by, *(key for part in self.parts for key in part.keys)]))
+
+    @property
     def columns(self) -> frozenset[str]:
         """The columns that the scan uses."""
-        names = frozenset(self.by)
+        names = frozenset(key.column for key in self.partitions)
         for part in self.parts:
-            names |= part.where.columns.union(part.keys)
+            names |= part.where.columns
             names |= frozenset() if part.measure.value is None else part.measure.value.columns
         return names
 

@@ -9,23 +9,19 @@ from fractions import Fraction
 from typing import Any
 
 from dpnb.codes import Code
+from dpnb.engines import steps
 from dpnb.engines.bounding import order_of_cells, order_of_rows
 from dpnb.engines.contributions import FINE, ContributionScan, Part
 from dpnb.engines.ids import IdRule
 from dpnb.engines.marginals import MarginalScan
-from dpnb.schema.columns import Category
+from dpnb.engines.steps import literal
 from dpnb.schema.joins import Join
+from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import EVERY, And, Predicate, Within
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
 from dpnb.sql.values import Arithmetic, Column, Number, Value, bounds_of
-from dpnb.views.measures import MAX_SUMMED, Axis, Count, Distinct, Measure, Scan, Sum, Units
-
-
-def literal(code: Code) -> str:
-    """Return the SQL of a code."""
-    # a bare 0.1 would be a DECIMAL; the text of a double is read back exactly
-    return str(code) if isinstance(code, int) else f"CAST('{code!r}' AS DOUBLE)"
+from dpnb.views.measures import MAX_SUMMED, Count, Distinct, Measure, Scan, Sum, Units
 
 
 def clamp(value: str, low: str, high: str) -> str:
@@ -106,6 +102,8 @@ class Dialect:
     """
 
     IDS = IdRule()
+    SERIES = "UNNEST(range(low, high + 1))"
+    """A row for each whole number from ``low`` to ``high``."""
     WIDE = "HUGEINT"
     """An integer type that holds the squares of sums."""
     SUMMED_BY_MEAN = 2**52
@@ -157,17 +155,23 @@ class Dialect:
         These are the rows in the first ``groups`` groups of each id, or all rows if ``groups`` is
         0.
         """
-        rows = self.relation(scan.columns)
+        rows = self.relation(scan.columns, scan.keys)
         if groups:
             rows = self.cut(scan.keys, groups, key, text=text, rows=rows)
         if scan.where == EVERY:
             return rows
-        return self.only(rows, self.predicate(scan.where), scan.columns)
+        return self.only(rows, self.predicate(scan.where), scan.columns, scan.keys)
 
-    def only(self, rows: str, condition: str, columns: Collection[str] | None = None) -> str:
+    def only(
+        self,
+        rows: str,
+        condition: str,
+        columns: Collection[str] | None = None,
+        keys: Collection[Partition] = (),
+    ) -> str:
         """Return the rows of a relation that satisfy a condition.
 
-        ``columns`` are those for which it is the :meth:`relation`.
+        ``columns`` and ``keys`` are those for which it is the :meth:`relation`.
         """
         return f"{rows} WHERE {condition}"
 
@@ -177,7 +181,11 @@ class Dialect:
         return f"SELECT {', '.join([*made.cells, *made.aggregates])} FROM {rows}{group}"
 
     def by_found(
-        self, found: Mapping[str, tuple[str, str]], keys: Sequence[str], made: Measuring, rows: str
+        self,
+        found: Mapping[str, tuple[str, str]],
+        keys: Sequence[Partition],
+        made: Measuring,
+        rows: str,
     ) -> str:
         """Return a statement that groups by what is read, and makes codes of the groups only.
 
@@ -188,7 +196,10 @@ class Dialect:
         rows : str
             The relation, with WHERE.
         """
-        lookups = [found.get(name, (cell, "")) for name, cell in zip(keys, made.cells, strict=True)]
+        lookups = [
+            found.get(key.column, (cell, "")) if key.declared else (cell, "")
+            for key, cell in zip(keys, made.cells, strict=True)
+        ]
         # the SQL of a code refers to what is read by its own name
         names = [value if code else f"k{i}" for i, (value, code) in enumerate(lookups)]
         groups = [value for value, _ in lookups]
@@ -218,8 +229,8 @@ class Dialect:
         """Return the relation of all rows, with these columns of the table's own at least."""
         return self._rows
 
-    def relation(self, columns: Collection[str]) -> str:
-        """Return the relation of all rows, joined with the tables that ``columns`` look up."""
+    def relation(self, columns: Collection[str], keys: Iterable[Partition] = ()) -> str:
+        """Return the relation of all rows, joined with what ``columns`` and ``keys`` look up."""
         own, joined = set(columns), ""
         for number, (join, looked_up) in enumerate(self._joins):
             positions = [i for i, name in enumerate(join.columns) if name in columns]
@@ -235,6 +246,12 @@ class Dialect:
             joined += (
                 f" LEFT JOIN (SELECT {', '.join(names)} FROM {looked_up}) AS j{number} "
                 f"ON {key} = j{number}_k"
+            )
+        for groups in filter(steps.is_looked_up, keys):
+            name = steps.name(groups)
+            joined += (
+                f" LEFT JOIN {steps.codes(groups, self.SERIES)} AS {name} "
+                f"ON CAST({self.column(groups.column)} AS BIGINT) = {name}_code"
             )
         rows = self.rows(own)
         return f"(SELECT * FROM {rows}{joined}) AS joined" if joined else rows
@@ -270,53 +287,31 @@ class Dialect:
             return f"{column} >= {literal(low)}"
         return f"{column} <= {literal(high)}" if under else f"{column} IS NOT NULL"
 
-    def cell(self, name: str) -> tuple[str, int]:
-        """Return the SQL of a column's group number, and the number of groups."""
-        kind, column = self._schema[name], self.column(name)
-        cells = kind.cells()
-        if isinstance(kind, Category):
-            return column, len(cells)
-        if kind.bins is None:
-            # in BIGINT: a narrow type would overflow for some values
-            return f"CAST({column} AS BIGINT) - ({literal(cells[0].low)})", len(cells)
-        cases = " ".join(
-            f"WHEN {column} BETWEEN {literal(cell.low)} AND {literal(cell.high)} THEN {i}"
-            for i, cell in enumerate(cells)
-        )
-        return f"CASE {cases} END", len(cells)
+    def group(self, key: Partition) -> str:
+        """Return the SQL of the number of a row's group, NULL for none."""
+        return steps.number(key, self.column(key.column))
 
     def measuring(self, scan: Scan, places: Sequence[int]) -> Measuring:
         """Return how to measure some measures of a scan in one statement."""
-        keys = [self.cell(name) for name in scan.keys]
         plans = [self.terms(*scan.measures[place]) for place in places]
-        cells, sizes = (tuple(part) for part in zip(*keys, strict=True)) if keys else ((), ())
-        return Measuring(cells, sizes, places, plans)
+        sizes = tuple(key.size for key in scan.keys)
+        return Measuring(tuple(map(self.group, scan.keys)), sizes, places, plans)
 
-    def histograms(self, views: Sequence[Sequence[Axis]]) -> str:
+    def histograms(self, views: Sequence[Sequence[Partition]]) -> str:
         """Return the statement that counts the rows in the joint bins of several lists of axes."""
-        rows = self.relation({axis.column for axes in views for axis in axes})
+        all_axes = dict.fromkeys(axis for axes in views for axis in axes)
+        rows = self.relation({axis.column for axis in all_axes}, all_axes)
         branches = []
         for number, axes in enumerate(views):
             joint = "0"
             for axis in axes:
-                joint = f"({joint}) * {axis.size} + ({self.place(axis)})"
+                joint = f"({joint}) * {axis.size} + ({self.group(axis)})"
             joint = f"CAST({joint} AS BIGINT)"
             branches.append(
                 f"SELECT {number} AS place, {joint} AS joint, COUNT(*) AS n FROM {rows} "
                 f"GROUP BY {joint}"
             )
         return " UNION ALL ".join(branches)
-
-    def place(self, axis: Axis) -> str:
-        """Return the SQL of a row's bin number on an axis; never NULL."""
-        column, last = self.column(axis.column), len(axis.cells)
-        if all(low == high for low, high in axis.cells):
-            number = f"CAST({column} AS BIGINT) - ({literal(axis.cells[0][0])})"
-            return f"COALESCE({number}, {last})"
-        cases = " ".join(
-            f"WHEN {column} <= {literal(high)} THEN {i}" for i, (_, high) in enumerate(axis.cells)
-        )
-        return f"CASE {cases} ELSE {last} END"
 
     def terms(
         self, measure: Measure, condition: Predicate, *, present: bool = False
@@ -469,15 +464,21 @@ class Dialect:
         )
 
     def cut(
-        self, keys: Sequence[str], groups: int, key: bytes, *, text: bool, rows: str | None = None
+        self,
+        keys: Sequence[Partition],
+        groups: int,
+        key: bytes,
+        *,
+        text: bool,
+        rows: str | None = None,
     ) -> str:
         """Return the rows in the first ``groups`` groups of each id, in its own secret order.
 
         They come from the relation ``rows``, or from all rows.
         """
         cell = "CAST(0 AS BIGINT)"
-        for sql, size in map(self.cell, keys):
-            cell = f"({cell}) * {size} + ({sql})"
+        for partition in keys:
+            cell = f"({cell}) * {partition.size} + ({self.group(partition)})"
         order = order_of_cells("cell", self.id_number(text=text), key, self.secret)
         numbered = f"(SELECT *, {cell} AS cell FROM {rows or self._rows}) AS numbered"
         return (
@@ -515,7 +516,7 @@ class Dialect:
 
     def in_groups(self, scan: MarginalScan) -> str:
         """Return the SQL that tests whether a row is in one of the scan's groups."""
-        keys = [self.cell(name)[0] for name in scan.keys]
+        keys = list(map(self.group, scan.keys))
         if len(keys) == 1:
             return f"{keys[0]} IN ({', '.join(str(cell) for (cell,) in scan.groups)})"
         groups = (
@@ -524,30 +525,28 @@ class Dialect:
         )
         return f"({' OR '.join(groups)})" if keys else "TRUE"
 
-    def joint(self, attributes: Sequence[str], scan: MarginalScan) -> str:
+    def joint(self, attributes: Sequence[Partition], scan: MarginalScan) -> str:
         """Return the SQL of a row's joint code over an attribute set, its group last."""
         kind = "INTEGER" if scan.codes(attributes) < 2**31 else "BIGINT"
         joint = "0"
-        for name in attributes:
-            code = f"COALESCE({self.cell(name)[0]}, {scan.sizes[name]})"
-            joint = f"({joint}) * {scan.sizes[name] + 1} + CAST({code} AS {kind})"
-        for name in scan.keys:
-            cell, size = self.cell(name)
-            joint = f"({joint}) * {size} + CAST({cell} AS {kind})"
+        for one in attributes:
+            code = f"COALESCE({self.group(one)}, {one.size})"
+            joint = f"({joint}) * {one.size + 1} + CAST({code} AS {kind})"
+        for key in scan.keys:
+            joint = f"({joint}) * {key.size} + CAST({self.group(key)} AS {kind})"
         return joint
 
-    def cell_of(self, names: Sequence[str]) -> str:
-        """Return the SQL of a row's group number over some columns; -1 if one is missing."""
+    def cell_of(self, keys: Sequence[Partition]) -> str:
+        """Return the SQL of a row's group number over some keys; -1 if it is in none of one."""
         number = "0"
-        for name in names:
-            cell, size = self.cell(name)
-            number = f"({number}) * {size} + ({cell})"
+        for key in keys:
+            number = f"({number}) * {key.size} + ({self.group(key)})"
         return f"COALESCE(CAST({number} AS BIGINT), -1)"
 
     def contribution(self, part: Part) -> str:
         """Return the SQL of one row's contribution to a measure, in ticks; 0 if there is none."""
         # declared bins need not cover all values
-        present = [f"{self.cell(name)[0]} IS NOT NULL" for name in part.keys]
+        present = [f"{self.group(key)} IS NOT NULL" for key in part.keys]
         test = " AND ".join([self.predicate(part.where), *present])
         measure = part.measure
         if isinstance(measure, Count | Distinct | Units):
@@ -589,20 +588,20 @@ class Dialect:
             for part, place in zip(scan.parts, places, strict=True)
         ]
         cell = self.cell_of(scan.by) if scan.by else "CAST(-1 AS BIGINT)"
-        rows = self.relation(scan.columns)
+        rows = self.relation(scan.columns, scan.partitions)
         return f"(SELECT {', '.join([f'{cell} AS cell', *contributions])} FROM {rows}) AS added"
 
     def _added_by_ids(
         self, scan: ContributionScan, places: Sequence[str], key: bytes, *, text: bool
     ) -> str:
-        batches: dict[tuple[tuple[str, ...], int], list[tuple[Part, str]]] = {}
+        batches: dict[tuple[tuple[Partition, ...], int], list[tuple[Part, str]]] = {}
         for part, place in zip(scan.parts, places, strict=True):
             cut = isinstance(part.measure, Units) and part.measure.cut
             groups = part.measure.groups if isinstance(part.measure, Units) and cut else 0
             batches.setdefault((part.keys, groups), []).append((part, place))
         from_clause = f"(SELECT DISTINCT u FROM {self._rows}) AS ids"
         for number, ((keys, groups), batch) in enumerate(batches.items()):
-            rows = self.relation(scan.columns)
+            rows = self.relation(scan.columns, keys)
             if groups:
                 rows = self.cut(keys, groups, key, text=text, rows=rows)
             # in a group an id counts once, but the values of its rows add up

@@ -58,14 +58,16 @@ from dpnb.engines.sources import (
     unread,
 )
 from dpnb.engines.statements import StatementEngine, Work
+from dpnb.engines.steps import is_looked_up
 from dpnb.engines.stored import stored
 from dpnb.errors import EngineError
 from dpnb.interrupt import checkpoint
 from dpnb.schema.columns import Category, Integer, Real, code_bytes
 from dpnb.schema.joins import Join
+from dpnb.schema.partition import Partition
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
-from dpnb.views.measures import Axis, Scan
+from dpnb.views.measures import Scan
 
 if TYPE_CHECKING:
     from dpnb.engines.statements import Integers
@@ -136,7 +138,13 @@ class DuckDBDialect(Dialect):
             every = f"SELECT *, {', '.join(codes)} FROM ({every})"
         return f"({every}) AS rows"
 
-    def only(self, rows: str, condition: str, columns: Collection[str] | None = None) -> str:
+    def only(
+        self,
+        rows: str,
+        condition: str,
+        columns: Collection[str] | None = None,
+        keys: Collection[Partition] = (),
+    ) -> str:
         """Return the rows of a relation that satisfy a condition.
 
         DuckDB would skip a block of rows if a condition fails for all of it, and time would tell of
@@ -148,13 +156,15 @@ class DuckDBDialect(Dialect):
         if in_place and self.beside:
             every = f"{self.beside} IS NULL OR {self.beside} IS NOT NULL"
             condition = f"({condition}) = ({every})"
-        elif columns is None or not in_place or not self.alone(columns):
+        elif columns is None or not in_place or not self.alone(columns, keys):
             condition = f"COALESCE({condition}, FALSE)"
         return super().only(rows, condition)
 
-    def alone(self, columns: Collection[str]) -> bool:
-        """Whether no other table is looked up for these columns."""
-        return not any(set(join.columns) & set(columns) for join, _ in self._joins)
+    def alone(self, columns: Collection[str], keys: Collection[Partition]) -> bool:
+        """Whether nothing is looked up for these columns and groups."""
+        return not any(set(join.columns) & set(columns) for join, _ in self._joins) and not any(
+            map(is_looked_up, keys)
+        )
 
 
 def connected() -> Any:
@@ -469,7 +479,7 @@ class DuckDBEngine(StatementEngine):
             return super().measure(scan)
         return self._counted(lambda check: Exact(arrays.measure(scan, check)))
 
-    def histograms(self, views: Sequence[Sequence[Axis]]) -> Exact:
+    def histograms(self, views: Sequence[Sequence[Partition]]) -> Exact:
         """Return the exact row counts in the joint bins of each list of axes, last axis fastest."""
         arrays = self._arrays
         if arrays is None or not arrays.cover_bins(views):
@@ -602,8 +612,9 @@ class DuckDBEngine(StatementEngine):
         return guarded(run, failed)
 
     def _grouped(self, scan: Scan, aggregation: Measuring, rows: str) -> str:
-        positions = self._positions.keys() & set(scan.keys)
-        alone = self._sql.alone(scan.columns)
+        columns = [key.column for key in scan.keys if key.declared]
+        positions = self._positions.keys() & set(columns)
+        alone = self._sql.alone(scan.columns, scan.keys)
         # a file that is read in place has no ids that are cut
         if positions and aggregation.adds_up and alone and self._in_place:
             return self._sql.by_found(self._positions, scan.keys, aggregation, rows)
@@ -611,7 +622,7 @@ class DuckDBEngine(StatementEngine):
 
     def marginals(self, scan: MarginalScan) -> Marginals:
         """Return the tables of several attribute sets, each of which needs all rows."""
-        if self._pairs or not are_counted(scan) or not self._sql.alone(scan.columns):
+        if self._pairs or not are_counted(scan) or not self._sql.alone(scan.columns, ()):
             self._load_rows()
             return super().marginals(scan)
         arrays = self._load_columns(scan.columns)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import Predicate
 from dpnb.sql.values import Value
 from dpnb.views.measures import Sum
@@ -23,10 +25,7 @@ class MarginalScan:
 
     Parameters
     ----------
-    keys : tuple of str
-        Group-by columns.
-    key_sizes : tuple of int
-        Number of declared groups of each key.
+    keys : tuple of Partition
     groups : tuple of tuples of int
         The m groups, each by its group number in every key.
     where : Predicate
@@ -34,40 +33,46 @@ class MarginalScan:
         Rows where it is missing are left out; None keeps every row.
     measure : Sum or None
         What to add up in addition to the count of rows.
-    sets : tuple of tuples of str
-        The attribute sets; columns with declared groups.
-    sizes : mapping of str to int
-        Number of declared groups of each attribute. A row without one has this number as its code.
+    sets : tuple of tuples of Partition
+        The attribute sets. A row in no group of an attribute has the number of its groups as code.
     """
 
-    keys: tuple[str, ...]
-    key_sizes: tuple[int, ...]
+    keys: tuple[Partition, ...]
     groups: tuple[tuple[int, ...], ...]
     where: Predicate
     value: Value | None
     measure: Sum | None
-    sets: tuple[tuple[str, ...], ...]
-    sizes: Mapping[str, int]
+    sets: tuple[tuple[Partition, ...], ...]
 
     @property
     def columns(self) -> frozenset[str]:
         """The columns that the scan uses."""
-        names = self.where.columns.union(self.keys, *self.sets)
+        names = self.where.columns.union(key.column for key in self.partitions)
         for value in (self.value, None if self.measure is None else self.measure.value):
             names |= frozenset() if value is None else value.columns
         return names
 
-    def codes(self, attributes: Sequence[str]) -> int:
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """The keys and all attributes, each once."""
+        return tuple(dict.fromkeys(itertools.chain(self.keys, *self.sets)))
+
+    @property
+    def declared(self) -> int:
+        """Number of groups of all keys together."""
+        return math.prod(key.size for key in self.keys)
+
+    def codes(self, attributes: Sequence[Partition]) -> int:
         """Return the number of joint codes of an attribute set with the keys."""
-        return math.prod(self.sizes[name] + 1 for name in attributes) * math.prod(self.key_sizes)
+        return math.prod(one.size + 1 for one in attributes) * self.declared
 
     def group_numbers(self) -> list[int]:
         """Return each group's number among all declared groups, the last key fastest."""
         numbers = []
         for group in self.groups:
             number = 0
-            for cell, size in zip(group, self.key_sizes, strict=True):
-                number = number * size + cell
+            for one, key in zip(group, self.keys, strict=True):
+                number = number * key.size + one
             numbers.append(number)
         return numbers
 
@@ -116,7 +121,7 @@ class Marginals:
     ) -> None:
         numbers = scan.group_numbers()
         order = np.argsort(numbers)
-        cell, number = np.divmod(joint.astype(np.int64), math.prod(scan.key_sizes))
+        cell, number = np.divmod(joint.astype(np.int64), scan.declared)
         group = order[np.searchsorted(np.array(numbers)[order], number)]
         rows = np.lexsort((cell, place))
         self._groups = len(numbers)

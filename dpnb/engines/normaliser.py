@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpnb.engines.codes import no_ids, short_text
-from dpnb.engines.dialect import literal, smallest_integer
+from dpnb.engines.dialect import smallest_integer
 from dpnb.engines.ids import IdRule, Steps
 from dpnb.engines.reading import (
     DAYS,
@@ -20,6 +20,7 @@ from dpnb.engines.reading import (
     matches,
 )
 from dpnb.engines.sources import text, undiscovered
+from dpnb.engines.steps import literal
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real
 from dpnb.schema.reading import FALSE, TRUE, is_word, number
 

@@ -88,6 +88,7 @@ class PostgresDialect(Dialect):
     """The SQL for one schema's columns, after the settings that :class:`PostgresEngine` makes."""
 
     IDS = PostgresIdRule()
+    SERIES = "generate_series(low, high)"
     WIDE = "NUMERIC"
     SUMMED_BY_MEAN = 0
 

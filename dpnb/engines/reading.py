@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dpnb.engines.dialect import literal
 from dpnb.engines.sources import text
+from dpnb.engines.steps import literal
 from dpnb.schema.reading import FALSE, INFINITE, LARGEST_SHOWN, NUMBER, TRUE
 
 WHOLE = {

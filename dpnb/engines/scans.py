@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dpnb.errors import ChangedDataError, DpnbError, EngineError
-from dpnb.views.measures import Axis, Scan
+from dpnb.schema.partition import Partition
+from dpnb.views.measures import Scan
 
 if TYPE_CHECKING:
     from dpnb.engines.contributions import Contributions, ContributionScan
@@ -124,7 +125,7 @@ class Engine(Protocol):
         """Return counts and sums of some groups over sets of attributes, in one pass."""
         ...
 
-    def histograms(self, views: Sequence[Sequence[Axis]]) -> Exact:
+    def histograms(self, views: Sequence[Sequence[Partition]]) -> Exact:
         """Return the exact row counts in the joint bins of each list of axes, last axis fastest."""
         ...
 

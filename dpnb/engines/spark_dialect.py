@@ -12,8 +12,9 @@ import zlib
 from collections.abc import Mapping
 
 from dpnb.engines.codes import Texts, alike_ids, code_of, no_ids
-from dpnb.engines.dialect import Dialect, literal
+from dpnb.engines.dialect import Dialect
 from dpnb.engines.ids import BLANKS, IdRule, Steps
+from dpnb.engines.steps import literal
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real
 from dpnb.schema.predicates import EVERY, Predicate
 from dpnb.schema.reading import FALSE, NUMBER, TRUE
@@ -211,6 +212,7 @@ class SparkDialect(Dialect):
     """The SQL for one schema's columns, in which no sum exceeds 64 bits."""
 
     IDS = SparkIdRule()
+    SERIES = "explode(sequence(low, high))"
     WIDE = "DECIMAL(38, 0)"
     SUMMED_BY_MEAN = 0
 

@@ -23,10 +23,11 @@ from dpnb.engines.scans import Engine, Exact, Tally, engine_failure, guarded
 from dpnb.engines.sources import repeated
 from dpnb.errors import DpnbError
 from dpnb.schema.joins import Join
+from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import EVERY
 from dpnb.schema.schema import Schema, groups_asked
 from dpnb.schema.table import Table
-from dpnb.views.measures import Axis, Scan
+from dpnb.views.measures import Scan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -166,7 +167,7 @@ class StatementEngine(ABC):
 
         Counts of different ids that are cut to fewer groups take a statement of their own.
         """
-        size = math.prod(self._sql.cell(name)[1] for name in scan.keys)
+        size = math.prod(key.size for key in scan.keys)
         vectors = [[0] * size for _ in scan.measures]
         for groups, places in scan.parts():
             aggregation = self._sql.measuring(scan, places)
@@ -196,7 +197,12 @@ class StatementEngine(ABC):
             else self._sql.terms(scan.measure, EVERY, present=scan.measure.value == scan.value)
         )
         sums = "".join(f", {sql} AS t{i}" for i, (sql, _) in enumerate(terms))
-        rows = self._sql.only(self._sql.relation(scan.columns), " AND ".join(where), scan.columns)
+        rows = self._sql.only(
+            self._sql.relation(scan.columns, scan.partitions),
+            " AND ".join(where),
+            scan.columns,
+            scan.partitions,
+        )
         branches = [
             f"SELECT {place} AS place, {self._sql.joint(attributes, scan)} AS joint, COUNT(*) AS n{sums} "
             f"FROM {rows} GROUP BY joint"
@@ -211,7 +217,7 @@ class StatementEngine(ABC):
             total += weight * column
         return Marginals(scan, columns[0], columns[1], columns[2], total)
 
-    def histograms(self, views: Sequence[Sequence[Axis]]) -> Exact:
+    def histograms(self, views: Sequence[Sequence[Partition]]) -> Exact:
         """Return the exact counts of several histograms: a statement with one branch for each."""
         vectors = [[0] * math.prod(axis.size for axis in axes) for axes in views]
         for place, joint, count in self._ask([self._sql.histograms(views)]):

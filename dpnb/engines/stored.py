@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -9,8 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpnb.codes import Interval
-from dpnb.schema.columns import Kind, Real, cell_count, code_bytes
+from dpnb.codes import Code, StepFunction
+from dpnb.schema.columns import Kind, Real, code_bytes
+from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import Within
 from dpnb.views.measures import Sum
 
@@ -92,55 +94,65 @@ class Codes:
         total: Vector = int(1 / measure.step) * sums + int(least) * counts
         return total
 
-    def places(self, intervals: Sequence[Interval]) -> Callable[[Vector], Vector]:
-        """Return a function from stored values to the number of the interval that holds each.
+    def groups(self, key: Partition) -> Callable[[Vector], Vector]:
+        """Return a function from stored values to the number of the group of each.
 
-        The intervals ascend without gaps. Values outside, and missing ones, get the number after
-        the last.
+        Values in no group get the number after the last.
         """
-        if len(intervals) == self.size:
+        null = key.numbers.null
+        if self.size and key.size - (null is not None) == self.size and null in (None, self.size):
+            # each code is a group
             return lambda values: values
-        lows, highs = self._ends(intervals)
-
-        def place(values: Vector) -> Vector:
-            found = np.searchsorted(highs, values)
-            return np.where(values < lows[0], len(highs), found).astype(np.uint32)
-
-        return self._tabled(place)
-
-    def cells(self) -> Callable[[Vector], Vector]:
-        """Return a function from stored values to the number of the declared group of each."""
-        if cell_count(self.kind) == self.size:
-            return lambda values: values
-        return self.places([(cell.low, cell.high) for cell in self.kind.cells()])
+        return self.lookup(key.numbers, key.size, np.dtype(np.uint32))
 
     def within(self, predicate: Within) -> Callable[[Vector], Mask]:
         """Return a function from stored values to whether each satisfies a predicate."""
-        lows, highs = self._ends(sorted(predicate.intervals))
+        intervals = self.kind.scale.union(predicate.intervals)
+        satisfied = StepFunction(((low, high, True) for low, high in intervals), predicate.null)
+        if len(satisfied.pieces) > _COMPARED:
+            return self.lookup(satisfied, False, np.dtype(np.bool_))
+        ends = [self._stored((low, high)) for low, high, _ in satisfied.pieces]
 
         def compare(values: Vector) -> Mask:
             found = self.missing(values) if predicate.null else np.zeros(len(values), np.bool_)
-            for low, high in zip(lows, highs, strict=True):
+            for low, high in ends:
                 found |= (values >= low) & (values <= high)
             return found
 
-        def search(values: Vector) -> Mask:
-            # of disjoint intervals, only the last one that begins before a value can hold it
-            place = np.searchsorted(lows, values, side="right")
-            found: Mask = (place > 0) & (values <= highs[place - 1])
-            return found | self.missing(values) if predicate.null else found
+        return compare
 
-        return compare if len(lows) <= _COMPARED else self._tabled(search)
+    def lookup(
+        self, function: StepFunction[Any], otherwise: Any, number: np.dtype[Any]
+    ) -> Callable[[Vector], Vector]:
+        """Return a step function as one of stored values; ``otherwise`` stands for no output.
 
-    def _ends(self, intervals: Sequence[Interval]) -> tuple[Vector, Vector]:
-        ends = np.array([(low - self.low, high - self.low) for low, high in intervals])
-        lows, highs = ends.reshape(-1, 2).astype(self.values.dtype).T
-        return lows, highs
+        Where there are few different values, it is a table.
+        """
+        starts, outputs, end = [], [otherwise], None
+        for low, high, output in function.pieces:
+            if end is not None and end != low:
+                starts.append(end)
+                outputs.append(otherwise)
+            starts.append(low)
+            outputs.append(output)
+            end = self.kind.scale.next(high)
+        if end is not None and end <= self.kind.scale.high:
+            starts.append(end)
+            outputs.append(otherwise)
+        # a missing value comes after all codes: NaN is sorted after infinity
+        starts.append(self.low + self.size if self.size else math.inf)
+        outputs.append(otherwise if function.null is None else function.null)
+        ends, images = self._stored(starts), np.array(outputs, number)
 
-    def _tabled(self, function: Callable[[Vector], Vector]) -> Callable[[Vector], Vector]:
-        """Return the same function, from a table if there are few different values."""
-        number = self.values.dtype
-        if number.itemsize > 2:
-            return function
-        table = function(np.arange(self.size + 1).astype(number))
+        def search(values: Vector) -> Vector:
+            found: Vector = images[np.searchsorted(ends, values, side="right")]
+            return found
+
+        if self.values.dtype.itemsize > 2:
+            return search
+        table = search(np.arange(self.size + 1).astype(self.values.dtype))
         return lambda values: table[values]
+
+    def _stored(self, codes: Sequence[Code]) -> Vector:
+        """Return codes as they are stored."""
+        return (np.array(codes) - self.low).astype(self.values.dtype)

@@ -10,6 +10,7 @@ from dpnb.estimation.intervals import Pair, Told
 from dpnb.estimation.noise import mixture
 from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.schema.columns import Integer, Real
+from dpnb.schema.partition import declared
 from dpnb.sql.formulas import Quantile
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def edges(kind: Integer | Real) -> list[Pair]:
     """Return the least and greatest value of each declared bin; for Real, its edges."""
     if isinstance(kind, Real) and kind.bins is not None:
         return list(zip(kind.bins[:-1], kind.bins[1:], strict=True))
-    return [(float(cell.low), float(cell.high)) for cell in kind.cells()]
+    pieces = declared("", {"": kind}).numbers.pieces
+    return [(float(low), float(high)) for low, high, _ in pieces]
 
 
 def quantiles(wanted: Quantile, cells: Estimates, kind: Integer | Real, alpha: float) -> Told:

@@ -77,7 +77,7 @@ def plan_for(
     charge = charge_of(store, tables, analyst, question.reference)
     state = store.accountant
     target = _target(question, charge, tables[question.table].schema)
-    question_columns = {*target.keys, *target.aggregate.columns}
+    question_columns = {key.column for key in target.keys} | target.aggregate.columns
     candidates = space(
         tables[question.table],
         question_columns,
@@ -134,12 +134,9 @@ def _target(question: Question, charge: Charge, schema: Schema) -> Target:
             f"{question.aggregate!r} is {_kind(aggregate)}, which cannot be explained",
             "Explain a COUNT, SUM or AVG.",
         )
-    cells = [
-        {str(cell.label): i for i, cell in enumerate(schema[key.column].cells())}
-        for key in query.keys
-    ]
+    numbers = [dict(zip(map(str, key.labels), key.order, strict=True)) for key in query.keys]
     groups = [
-        tuple(numbers[str(name)] for numbers, name in zip(cells, group, strict=True))
+        tuple(number[str(name)] for number, name in zip(numbers, group, strict=True))
         for group in question.groups
     ]
     weights = [exact(weight, "weight") for weight in question.weights]

@@ -20,8 +20,8 @@ from dpnb.explain.plan import ExplanationPlan
 from dpnb.explain.ranks import rank_intervals
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.one_off import top_k
-from dpnb.schema.columns import cell_count
-from dpnb.schema.predicates import EVERY, And, Or, Predicate, Within, simplify
+from dpnb.schema.partition import declared
+from dpnb.schema.predicates import EVERY, And, Or, Predicate, simplify
 from dpnb.views.measures import Count, Measure, Scan
 
 
@@ -71,13 +71,14 @@ def measure(plan: ExplanationPlan, engine: Engine) -> Influences:
     space, target = plan.space, plan.target
     scan = MarginalScan(
         keys=target.keys,
-        key_sizes=tuple(cell_count(target.schema[key]) for key in target.keys),
         groups=target.groups,
         where=target.where,
         value=target.aggregate.value,
         measure=target.measure,
-        sets=tuple(tuple(a.column for a in attributes) for attributes in space.sets),
-        sizes={a.column: a.cells for a in space.attributes},
+        sets=tuple(
+            tuple(declared(a.column, target.schema) for a in attributes)
+            for attributes in space.sets
+        ),
     )
     if space.listed:
         return _measure_listed(plan, engine, scan.group_numbers())
@@ -123,15 +124,10 @@ def _measure_listed(plan: ExplanationPlan, engine: Engine, groups: Sequence[int]
 
 def _in_groups(plan: ExplanationPlan) -> Predicate:
     """Return the predicate of belonging to one of the question's groups."""
-
-    def within(key: str, number: int) -> Within:
-        cell = plan.target.schema[key].cells()[number]
-        return Within(key, ((cell.low, cell.high),))
-
     keys = plan.target.keys
     return Or(
         tuple(
-            And(tuple(within(key, number) for key, number in zip(keys, group, strict=True)))
+            And(tuple(key.within(number) for key, number in zip(keys, group, strict=True)))
             for group in plan.target.groups
         )
     )

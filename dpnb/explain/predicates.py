@@ -19,6 +19,7 @@ from dpnb.errors import RequestError, given, nearest
 from dpnb.explain.listed import read_listed
 from dpnb.explain.unbinned import remedy, unbinned_sentence
 from dpnb.schema.columns import Category, Kind
+from dpnb.schema.partition import declared, labels
 from dpnb.schema.predicates import And, Or, Predicate, Within, plain, simplify
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
@@ -115,8 +116,8 @@ class Space:
             return self.listed[index][1]
         atoms = []
         for attribute, item in self._parts(index):
-            cells = schema[attribute.column].cells()[item.first : item.last + 1]
-            pairs = tuple((cell.low, cell.high) for cell in cells)
+            groups = declared(attribute.column, schema).groups[item.first : item.last + 1]
+            pairs = [interval for group in groups for interval in group]
             atoms.append(Within(attribute.column, schema[attribute.column].scale.union(pairs)))
         joined: Predicate = And(tuple(atoms)) if self.connective == "and" else Or(tuple(atoms))
         return simplify(joined, schema)
@@ -277,22 +278,22 @@ def _more(number: int, bare: Sequence[str], schema: Schema, *, cut: bool) -> str
 
 
 def _attribute(name: str, kind: Kind, *, ranges: bool) -> Attribute:
-    cells = kind.cells()
+    names = list(map(str, labels(kind)))
     if isinstance(kind, Category):
-        items = [Item(f"= '{cell.label}'", i, i) for i, cell in enumerate(cells)]
+        items = [Item(f"= '{label}'", i, i) for i, label in enumerate(names)]
     else:
-        items = [Item(f"in {cell.label}", i, i) for i, cell in enumerate(cells)]
+        items = [Item(f"in {label}", i, i) for i, label in enumerate(names)]
         if ranges:
-            if len(cells) > MAX_RANGED:
+            if len(names) > MAX_RANGED:
                 raise RequestError(
-                    f"{name!r} has {len(cells):,} bins, too many for ranges",
+                    f"{name!r} has {len(names):,} bins, too many for ranges",
                     "Declare fewer bins, or leave ranges out.",
                 )
             items += [
-                Item(f"in {_run(str(cells[i].label), str(cells[j].label))}", i, j)
-                for i, j in itertools.combinations(range(len(cells)), 2)
+                Item(f"in {_run(names[i], names[j])}", i, j)
+                for i, j in itertools.combinations(range(len(names)), 2)
             ]
-    return Attribute(name, len(cells), tuple(items))
+    return Attribute(name, len(names), tuple(items))
 
 
 def _run(first: str, last: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, assert_never
 
 from dpnb.errors import RequestError
 from dpnb.explain.influence import Lattice, Mode, sensitivity, spread
+from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import And, Predicate, plain, simplify
 from dpnb.schema.schema import Schema, Unit
 from dpnb.sql.canonical import plain_value
@@ -26,7 +27,7 @@ class Target:
 
     table: str
     version: int
-    keys: tuple[str, ...]
+    keys: tuple[Partition, ...]
     where: Predicate
     aggregate: Aggregate
     groups: tuple[tuple[int, ...], ...]
@@ -69,7 +70,7 @@ class Target:
         return cls(
             query.table,
             version,
-            tuple(key.column for key in query.keys),
+            tuple(key.partition for key in query.keys),
             simplify(And((query.where, aggregate.filter)), query.schema),
             aggregate,
             tuple(group for group, _ in terms),
@@ -123,7 +124,7 @@ class Target:
             "table": self.table,
             "version": self.version,
             "unit": None if self.unit is None else [self.unit.column, self.unit.max_rows],
-            "keys": list(self.keys),
+            "keys": [key.plain() for key in self.keys],
             "where": plain(self.where),
             "function": self.aggregate.function,
             "value": plain_value(self.aggregate.value),

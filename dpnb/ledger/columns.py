@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from dpnb.schema import predicates
 from dpnb.schema.joins import looked_up
+from dpnb.schema.partition import column_of
 from dpnb.sql.canonical import read_value
 
 Named: TypeAlias = tuple[str, str]
@@ -26,7 +27,7 @@ def read_by(definition: Mapping[str, Any]) -> frozenset[Named]:
     """
     if "measure" in definition:
         value = read_value(definition["measure"][1])
-        names = {*definition["keys"], *predicates.read(definition["where"]).columns}
+        names = {*map(column_of, definition["keys"]), *predicates.read(definition["where"]).columns}
         names |= set() if value is None else value.columns
         names |= {str(column) for column, _ in definition.get("histogram", ())}
         return resolved(str(definition["table"]), names)
@@ -35,7 +36,7 @@ def read_by(definition: Mapping[str, Any]) -> frozenset[Named]:
 
 def asked_of(query: Mapping[str, Any]) -> frozenset[Named]:
     """Return the columns that a statement reads, from its description by ``dpnb.sql.canonical``."""
-    names = {*query["keys"], *predicates.read(query["where"]).columns}
+    names = {*map(column_of, query["keys"]), *predicates.read(query["where"]).columns}
     for _, argument, condition in query["aggregates"]:
         value = read_value(argument)
         names |= predicates.read(condition).columns | (set() if value is None else value.columns)

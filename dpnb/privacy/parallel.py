@@ -16,9 +16,10 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
-from dpnb.codes import Code, Interval
+from dpnb.codes import Code
 from dpnb.privacy.loss import PrivacyLoss, ceiling_digits
 from dpnb.schema import predicates
+from dpnb.schema.partition import present
 from dpnb.schema.predicates import Box, Side
 
 Place: TypeAlias = tuple[str, int]
@@ -36,7 +37,6 @@ MOST_KEPT = 16
 
 _FEW = 100
 _FEW_BOXES = 8
-_PRESENT: tuple[Interval, ...] = ((-math.inf, math.inf),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +107,13 @@ def region(definition: Mapping[str, Any]) -> Region:
     kind, value, *more = definition.get("measure", (None, None))
     if "histogram" in definition or (kind == "units" and more[0] < definition["unit"][1]):
         return Region(table, version, ((),))
-    present = [*definition["keys"], *([value] if isinstance(value, str) else [])]
-    keys = {str(column): (_PRESENT, False) for column in present}
-    boxes = (predicates.intersected(keys, box) for box in predicates.boxes(definition["where"]))
+    groups = [*definition["keys"], *([value] if isinstance(value, str) else [])]
+    inside = predicates.boxes({"and": list(map(present, groups))})
+    boxes = (
+        predicates.intersected(one, box)
+        for one in inside
+        for box in predicates.boxes(definition["where"])
+    )
     box_set = {
         tuple(sorted((c, *side) for c, side in box.items())) for box in boxes if box is not None
     }

@@ -85,7 +85,7 @@ class DeclaredViews:
                 if view.id not in self._exact:
                     missing.setdefault(view.table, {})[view.id] = view
             for table, new in missing.items():
-                counts = self._engines[table].histograms([view.axes for view in new.values()])
+                counts = self._engines[table].histograms([view.keys for view in new.values()])
                 for i, (name, view) in enumerate(new.items()):
                     self._exact[name] = view.measured(counts.reveal(i))
 

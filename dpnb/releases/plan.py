@@ -23,7 +23,6 @@ from dpnb.privacy.definition import BASIC, PURE, PrivacyDefinition
 from dpnb.privacy.loss import amount_text
 from dpnb.privacy.path import LEAST_LEVEL, grid, snap
 from dpnb.releases.accuracy import Accuracy
-from dpnb.schema.columns import cell_count
 from dpnb.sql.canonical import describe
 from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Query
@@ -208,7 +207,7 @@ def at_levels(
             part = Part(aggregate, needed.get("sum"), needed.get("count"))
         views |= {view.id: view for view in part.views()}
         parts.append(part)
-    groups = math.prod(cell_count(query.schema[key.column]) for key in query.keys)
+    groups = math.prod(key.partition.size for key in query.keys)
     return Plan(query, accuracy, privacy, request, tuple(parts), views, levels, groups)
 
 

@@ -27,7 +27,7 @@ from dpnb.risk.indicator import FORMS, Form
 from dpnb.risk.profile import RiskProfile
 from dpnb.risk.rows import Rows
 from dpnb.risk.selection import STEPS
-from dpnb.schema.columns import cell_count
+from dpnb.schema.partition import Label, Partition, declared, labels
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
 from dpnb.sql.canonical import read
@@ -50,7 +50,7 @@ MECHANISMS: tuple[Mechanism, ...] = ("laplace", "gaussian")
 class Options:
     """Options of a profile: columns to group rows by, earlier releases, form of the indicator."""
 
-    by: tuple[str, ...]
+    by: tuple[Partition, ...]
     earlier: Earlier
     form: Form
 
@@ -118,8 +118,8 @@ def profile(context: RiskContext, asked: Options) -> RiskProfile:
         plan=plan,
         scan=replace(scored, by=()),
         public=context.table.public,
-        by=asked.by,
-        groups=_labels(asked.by, context.table.schema),
+        by=tuple(key.column for key in asked.by),
+        groups=_labels([labels(key.kind) for key in asked.by]),
         form=asked.form,
         delta=context.store.accountant.budget.noise_delta,
         _rows=rows,
@@ -163,7 +163,7 @@ def _part(view: View, weight: float, privacy: PrivacyDefinition) -> Part:
     return Part(view.measure, view.where, view.keys, weight, sensitivity)
 
 
-def _columns(by: object, schema: Schema) -> tuple[str, ...]:
+def _columns(by: object, schema: Schema) -> tuple[Partition, ...]:
     """Check the columns to group rows by, from public facts only."""
     names = [by] if isinstance(by, str) else by
     if not isinstance(names, (list, tuple)):
@@ -173,7 +173,7 @@ def _columns(by: object, schema: Schema) -> tuple[str, ...]:
     columns = tuple(_column(name, schema) for name in names)
     if len(set(columns)) < len(columns):
         raise RequestError("by names a column twice", "Name each column once.")
-    if math.prod(cell_count(schema[name]) for name in columns) > MOST_GROUPS:
+    if math.prod(key.size for key in columns) > MOST_GROUPS:
         raise RequestError(
             f"by makes more than {MOST_GROUPS:,} groups",
             "Name fewer columns, or declare wider bins.",
@@ -181,21 +181,24 @@ def _columns(by: object, schema: Schema) -> tuple[str, ...]:
     return columns
 
 
-def _column(name: object, schema: Schema) -> str:
+def _column(name: object, schema: Schema) -> Partition:
     matches = [c for c in schema if isinstance(name, str) and c.casefold() == name.casefold()]
     if not matches:
         raise RequestError(f"there is no column {given(name)}", nearest(str(name), list(schema)))
-    if not cell_count(schema[matches[0]]):
+    key = declared(matches[0], schema)
+    if not key.size:
         raise RequestError(f"{name!r} has no declared groups", "Declare bins for it in the schema.")
-    return matches[0]
+    return key
 
 
-def _labels(columns: Sequence[str], schema: Schema) -> tuple[str, ...]:
-    labels = [""] if columns else []
-    for name in columns:
-        cells = [str(cell.label) for cell in schema[name].cells()]
-        labels = [f"{prefix}, {cell}" if prefix else cell for prefix in labels for cell in cells]
-    return tuple(labels)
+def _labels(keys: Sequence[Sequence[Label]]) -> tuple[str, ...]:
+    """Return what the groups of several keys together are called, the last key fastest."""
+    groups = [""] if keys else []
+    for names in keys:
+        groups = [
+            f"{prefix}, {name}" if prefix else str(name) for prefix in groups for name in names
+        ]
+    return tuple(groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,13 +289,14 @@ def signed_losses(shown: RiskProfile, context: RiskContext, answer: Answer) -> E
         released = versions[name].vector
         losses += _signed(lines, i, np.array(released) / view.scale, noise.scale, shown.privacy)
     order = np.argsort(-losses, kind="stable")
-    labels = _labels(keys, context.table.schema)
+    names = {key.partition: key.names for key in shown.plan.query.keys}
+    groups = _labels([names[key] for key in keys])
     line_labels = [
-        "none" if keys and cell < 0 else (labels[cell] if keys else "all")
+        "none" if keys and cell < 0 else (groups[cell] if keys else "all")
         for cell in lines.cells[order]
     ]
     columns = [
-        (", ".join(keys) or "table", line_labels),
+        (", ".join(key.column for key in keys) or "table", line_labels),
         *(
             (column, lines.numbers[order, i] * step)
             for i, (column, step) in enumerate(shown.columns())

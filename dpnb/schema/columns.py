@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
 
-from dpnb.codes import Code, Interval, Scale, listed, scalar
+from dpnb.codes import Interval, Scale, listed, scalar
 from dpnb.errors import SchemaError, given, nearest
 from dpnb.schema.reading import canonical
 
@@ -20,15 +20,6 @@ Constant: TypeAlias = str | int | float | Fraction | datetime.date
 MAX_INTEGER = 2**53
 """Largest absolute bound of an ``Integer``: all codes are exact as floats."""
 EPOCH = datetime.date(1970, 1, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One declared group of a column: its label and the codes ``low..high`` that fall into it."""
-
-    label: str | int
-    low: Code
-    high: Code
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +38,8 @@ class Category:
 
     Examples
     --------
-    >>> Category(["Female", "Male"]).cells()[1].label
-    'Male'
+    >>> Category(["Female", "Male"]).values
+    ('Female', 'Male')
     """
 
     values: tuple[str, ...]
@@ -95,16 +86,6 @@ class Category:
     def scale(self) -> Scale:
         """Codes 0..len(values)-1."""
         return Scale(0, len(self.values) - 1, integral=True)
-
-    def cells(self) -> tuple[Cell, ...]:
-        """Return one group for each declared value.
-
-        Returns
-        -------
-        tuple of Cell
-            In the order of the declaration; each has a ``label``.
-        """
-        return tuple(Cell(value, i, i) for i, value in enumerate(self.values))
 
     def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
         """Return the codes that satisfy ``column operator value``; only ``=`` and ``<>``.
@@ -187,18 +168,6 @@ def _checked_bins(edges: Sequence[Any], low: Any, high: Any) -> tuple[Any, ...]:
     return tuple(edges)
 
 
-def _bin_cells(edges: Sequence[Any], codes: Sequence[Code], scale: Scale) -> tuple[Cell, ...]:
-    """Return right-closed bins; the first one includes its left end."""
-    return tuple(
-        Cell(
-            f"{'[' if i == 0 else '('}{edges[i]}, {edges[i + 1]}]",
-            codes[i] if i == 0 else scale.next(codes[i]),
-            codes[i + 1],
-        )
-        for i in range(len(edges) - 1)
-    )
-
-
 def _number(value: Constant) -> Fraction | float:
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
         raise SchemaError(f"{given(value)} is not a number", "Write the number without quotes.")
@@ -220,8 +189,8 @@ class Integer:
 
     Examples
     --------
-    >>> [cell.label for cell in Integer(17, 90, bins=[17, 30, 90]).cells()]
-    ['[17, 30]', '(30, 90]']
+    >>> Integer(17, 90, bins=[17, 30, 90]).bins
+    (17, 30, 90)
     """
 
     low: int
@@ -249,18 +218,6 @@ class Integer:
     def scale(self) -> Scale:
         """The whole numbers low..high."""
         return Scale(self.low, self.high, integral=True)
-
-    def cells(self) -> tuple[Cell, ...]:
-        """Return the declared bins, or one group for each whole number.
-
-        Returns
-        -------
-        tuple of Cell
-            In ascending order; each has a ``label``.
-        """
-        if self.bins is None:
-            return tuple(Cell(value, value, value) for value in range(self.low, self.high + 1))
-        return _bin_cells(self.bins, self.bins, self.scale)
 
     def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
         """Return the codes that satisfy ``column operator value``.
@@ -305,8 +262,8 @@ class Real:
 
     Examples
     --------
-    >>> Real(0, 10, bins=[0, 2.5, 10]).cells()[0].label
-    '[0.0, 2.5]'
+    >>> Real(0, 10, bins=[0, 2.5, 10]).bins
+    (0.0, 2.5, 10.0)
     """
 
     low: float
@@ -343,25 +300,6 @@ class Real:
     def scale(self) -> Scale:
         """The floats low..high."""
         return Scale(self.low, self.high, integral=False)
-
-    def cells(self) -> tuple[Cell, ...]:
-        """Return the declared bins.
-
-        Returns
-        -------
-        tuple of Cell
-            In ascending order; each has a ``label``.
-
-        Raises
-        ------
-        SchemaError
-            If the column has no bins.
-        """
-        if self.bins is None:
-            raise SchemaError(
-                "a Real column has no groups without bins", "Declare bins=[...] for it."
-            )
-        return _bin_cells(self.bins, self.bins, self.scale)
 
     def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
         """Return the codes that satisfy ``column operator value``.
@@ -436,8 +374,8 @@ class Date:
 
     Examples
     --------
-    >>> Date("2024-01-01", "2024-12-31", bins=["2024-01-01", "2024-06-30", "2024-12-31"]).cells()[1].label
-    '(2024-06-30, 2024-12-31]'
+    >>> Date("2024-01-01", "2024-12-31").high
+    datetime.date(2024, 12, 31)
     """
 
     low: datetime.date
@@ -463,22 +401,6 @@ class Date:
     def scale(self) -> Scale:
         """The days low..high, counted from 1970-01-01."""
         return Scale(days(self.low), days(self.high), integral=True)
-
-    def cells(self) -> tuple[Cell, ...]:
-        """Return the declared bins, or one group for each day.
-
-        Returns
-        -------
-        tuple of Cell
-            In ascending order; each has a ``label``.
-        """
-        if self.bins is not None:
-            return _bin_cells(self.bins, [days(edge) for edge in self.bins], self.scale)
-        first, last = self.scale.low, self.scale.high
-        return tuple(
-            Cell((EPOCH + datetime.timedelta(day)).isoformat(), day, day)
-            for day in range(int(first), int(last) + 1)
-        )
 
     def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
         """Return the codes that satisfy ``column operator value``.
@@ -519,14 +441,3 @@ def code_bytes(kind: Kind) -> int:
         return 8
     codes = int(kind.scale.high - kind.scale.low) + 2
     return next(size for size in (1, 2, 4, 8) if codes <= 2 ** (8 * size))
-
-
-def cell_count(kind: Kind) -> int:
-    """Return the number of groups in GROUP BY, without listing them; 0 if none are declared."""
-    if isinstance(kind, Category):
-        return len(kind.values)
-    if kind.bins is not None:
-        return len(kind.bins) - 1
-    if isinstance(kind, Real):
-        return 0
-    return int(kind.scale.high - kind.scale.low) + 1

@@ -129,17 +129,23 @@ def _merge(left: Within, right: Within, kinds: Mapping[str, Kind], conjunction: 
     return Within(left.column, either, left.null or right.null)
 
 
-def can_hold(predicate: Predicate, group: Mapping[str, Interval]) -> bool:
+def can_hold(predicate: Predicate, group: Mapping[str, Within]) -> bool:
     """Return whether a row of a group can satisfy a condition.
 
-    ``group`` gives the interval of codes of each column. The result is True when in doubt. It
-    follows from the statement and the declared groups alone.
+    ``group`` says what codes each column has there. The result is True when in doubt. It follows
+    from the statement and the declared groups alone.
     """
     if isinstance(predicate, Within):
-        if predicate.column not in group:
+        own = group.get(predicate.column)
+        if own is None:
             return bool(predicate.intervals) or predicate.null
-        low, high = group[predicate.column]
-        return any(first <= high and low <= last for first, last in predicate.intervals)
+        if predicate.null and own.null:
+            return True
+        return any(
+            first <= high and low <= last
+            for low, high in own.intervals
+            for first, last in predicate.intervals
+        )
     possible = (can_hold(part, group) for part in predicate.parts)
     return all(possible) if isinstance(predicate, And) else any(possible)
 

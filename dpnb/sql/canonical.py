@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from dpnb.schema import predicates
+from dpnb.schema import partition, predicates
 from dpnb.schema.joins import own_name
+from dpnb.schema.partition import column_of, plain_label, read_label
 from dpnb.schema.predicates import plain
 from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import plain_formula, read_formula
@@ -61,10 +63,12 @@ def describe(query: Query) -> dict[str, Any]:
     """Return a query as plain data; statements with equal meaning give equal data."""
     described = {
         "table": query.table,
-        "keys": [key.column for key in query.keys],
+        "keys": [key.partition.plain() for key in query.keys],
         "aggregates": [_plain_aggregate(aggregate) for aggregate in query.aggregates],
         "where": plain(query.where),
     }
+    if not all(key.partition.declared for key in query.keys):
+        described["labels"] = [_plain_labels(key) for key in query.keys]
     if query.derived:
         described["derived"] = [
             [plain_formula(d.formula), [_plain_aggregate(leaf) for leaf in d.leaves], d.place]
@@ -79,7 +83,11 @@ def read(described: Mapping[str, Any], schema: Schema) -> Query:
     ``describe(read(describe(query), query.schema)) == describe(query)``. A description does not
     contain names, HAVING, ORDER BY or LIMIT.
     """
-    keys = tuple(Key(column, column) for column in described["keys"])
+    keys: list[Key] = []
+    for data, called in itertools.zip_longest(described["keys"], described.get("labels", ())):
+        key = _read_key(data, called, schema)
+        same = sum(key.partition.column == other.partition.column for other in keys)
+        keys.append(replace(key, alias=f"{key.alias}_{same + 1}") if same else key)
     names = {key.alias.casefold() for key in keys}
     aggregates = tuple(_read_aggregate(data, names) for data in described["aggregates"])
     derived = tuple(
@@ -92,7 +100,24 @@ def read(described: Mapping[str, Any], schema: Schema) -> Query:
         for formula, leaves, place in described.get("derived", ())
     )
     where = predicates.read(described["where"])
-    return Query(described["table"], keys, aggregates, where, derived=derived, schema=schema)
+    return Query(described["table"], tuple(keys), aggregates, where, derived=derived, schema=schema)
+
+
+def _plain_labels(key: Key) -> list[list[Any]] | None:
+    """Return the labels of groups, each with its number, in order; None for a column's own."""
+    if key.partition.declared:
+        return None
+    return [
+        [plain_label(label), number] for label, number in zip(key.labels, key.order, strict=True)
+    ]
+
+
+def _read_key(data: Any, called: Sequence[Sequence[Any]] | None, schema: Schema) -> Key:
+    column = column_of(data)
+    if called is None:
+        return Key.of(column, column, schema)
+    names, order = zip(*called, strict=True)
+    return Key(partition.read(data, schema), column, tuple(map(read_label, names)), order, column)
 
 
 def _plain_aggregate(aggregate: Aggregate) -> list[Any]:

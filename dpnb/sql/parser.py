@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from sqlglot import expressions as exp
 
 from dpnb.errors import SqlError, given
-from dpnb.schema.columns import cell_count
+from dpnb.schema.partition import declared
 from dpnb.schema.predicates import EVERY, And, Predicate, simplify
 from dpnb.schema.table import Table
 from dpnb.sql.aggregates import Aggregates
@@ -186,7 +186,7 @@ class _Statement:
         for name, node in zip(columns, group.expressions, strict=True):
             if columns.count(name) > 1:
                 self.refuse(f"{name!r} is in GROUP BY twice", "Write it once.", node)
-            size = cell_count(self.schema[name])
+            size = declared(name, self.schema).size
             if size == 0:
                 self.refuse(
                     f"{name!r} has no declared groups", "Declare bins for it in the schema.", node

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from dpnb.schema.partition import Label, Partition, declared, labels
 from dpnb.schema.predicates import EVERY, Predicate
 from dpnb.sql.formulas import Leaf, Quantile, Statistic, Variance, linear, nodes, statistics_of
 from dpnb.sql.functions import Function
 from dpnb.sql.shown import PLAIN, OuterPart
 
 if TYPE_CHECKING:
+    from dpnb.schema.columns import Kind
     from dpnb.schema.schema import Schema
     from dpnb.sql.formulas import Formula
     from dpnb.sql.functions import Measured
@@ -107,10 +109,39 @@ class Derived:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One GROUP BY column and its name in the result."""
+    """What rows are grouped by: groups of a column, and how the statement shows them.
 
-    column: str
+    Parameters
+    ----------
+    partition : Partition
+    alias : str
+        The name of the column in the result.
+    labels : tuple of Label
+        What the groups are called, in the order of the result.
+    order : tuple of int
+        The number of the group that each label belongs to.
+    text : str
+        What the statement groups by.
+    """
+
+    partition: Partition
     alias: str
+    labels: tuple[Label, ...] = field(repr=False)
+    order: tuple[int, ...] = field(repr=False)
+    text: str
+
+    @classmethod
+    def of(cls, column: str, alias: str, kinds: Mapping[str, Kind]) -> Key:
+        """Return the key of a column's own groups."""
+        partition = declared(column, kinds)
+        order = tuple(range(partition.size))
+        return cls(partition, alias, labels(kinds[column]), order, column)
+
+    @property
+    def names(self) -> tuple[Label, ...]:
+        """The labels in the order of the numbers of the groups."""
+        places = sorted(range(len(self.order)), key=self.order.__getitem__)
+        return tuple(map(self.labels.__getitem__, places))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +229,7 @@ class Query:
         if aggregate.function is not Function.CELLS:
             return self
         (column,) = aggregate.columns
-        return replace(self, keys=(*self.keys, Key(column, column)))
+        return replace(self, keys=(*self.keys, Key.of(column, column, self.schema)))
 
     @property
     def measured(self) -> tuple[Aggregate, ...]:

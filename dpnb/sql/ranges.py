@@ -13,7 +13,6 @@ from fractions import Fraction
 from typing import TypeAlias, assert_never
 
 from dpnb.codes import Interval, Scale, outward
-from dpnb.schema.columns import cell_count
 from dpnb.schema.predicates import EVERY, NONE, And, Or, Predicate, Within, simplify
 from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import (
@@ -59,14 +58,14 @@ def ranges_of(output: Aggregate | Derived, query: Query) -> tuple[tuple[float, f
     """
     leaves = output.leaves if isinstance(output, Derived) else (output,)
     used = frozenset[str]().union(*(leaf.columns | leaf.filter.columns for leaf in leaves))
-    keys = [key.column for key in query.keys]
-    sizes = math.prod(cell_count(query.schema[key]) for key in keys)
-    if used.isdisjoint(keys) or sizes > MOST_GROUPS:
+    keys = [key.partition for key in query.keys]
+    sizes = math.prod(key.size for key in keys)
+    if used.isdisjoint(key.column for key in keys) or sizes > MOST_GROUPS:
         return (_floats(range_of(output, query.schema, query.where)),)
-    cells = ([(cell.low, cell.high) for cell in query.schema[key].cells()] for key in keys)
+    groups = (map(key.partition.within, key.order) for key in query.keys)
     return tuple(
-        _floats(range_of(output, query.schema, And((query.where, *map(_within, keys, group)))))
-        for group in itertools.product(*cells)
+        _floats(range_of(output, query.schema, And((query.where, *group))))
+        for group in itertools.product(*groups)
     )
 
 

@@ -10,6 +10,7 @@ from sqlglot import expressions as exp
 
 from dpnb.errors import nearest
 from dpnb.schema.joins import own_name
+from dpnb.schema.partition import labels
 from dpnb.sql.aggregates import Aggregates, is_result, same
 from dpnb.sql.canonical import unused
 from dpnb.sql.conditions import bare
@@ -90,7 +91,10 @@ class Splitter:
         )
         outputs = self._outputs()
         return Split(
-            tuple(Key(column, self.keys.get(column, own_name(column))) for column in self.grouped),
+            tuple(
+                Key.of(column, self.keys.get(column, own_name(column)), self.conditions.schema)
+                for column in self.grouped
+            ),
             tuple(output for output in outputs if isinstance(output, Aggregate)),
             tuple(output for output in outputs if isinstance(output, Derived)),
             shown,
@@ -143,7 +147,7 @@ class Splitter:
 
     def _field(self, column: str) -> Field:
         kind = self.conditions.schema[column]
-        whole = all(isinstance(cell.label, int) for cell in kind.cells())
+        whole = all(isinstance(label, int) for label in labels(kind))
         return Field(
             self.grouped.index(column), Kind.NUMBER if whole else Kind.TEXT, released=False
         )

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from sqlglot import expressions as exp
 
-from dpnb.schema.columns import cell_count
+from dpnb.schema.partition import declared
 from dpnb.schema.predicates import EVERY, Predicate
 from dpnb.sql.contributions import Contributions
 from dpnb.sql.expressions import Arguments
@@ -173,21 +173,21 @@ class Statistics:
                 "Take a quantile of another column.",
                 node,
             )
-        cells = cell_count(kind)
+        bins = declared(name, self.schema)
+        cells = bins.size
         if cells == 0:
             self.refuse(
                 f"{name!r} has no bins among which a quantile can lie",
                 "Declare bins for it in the schema.", node,
             )  # fmt: skip
         for column in self.grouped:
-            cells *= cell_count(self.schema[column])
+            cells *= declared(column, self.schema).size
         if cells > MAX_CELLS:
             self.refuse(
                 f"this needs {cells:,} bins in all groups together, more than {MAX_CELLS:,}",
                 f"Declare wider bins for {name}, or group by fewer columns.", node,
             )  # fmt: skip
-        ends = kind.cells()
-        if (ends[0].low, ends[-1].high) != (kind.scale.low, kind.scale.high):
+        if bins.numbers.support != ((kind.scale.low, kind.scale.high),):
             self.refuse(
                 f"the bins of {name!r} leave out some of its values",
                 "Declare bins from its lower to its upper bound.", node,

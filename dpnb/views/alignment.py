@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
+from dpnb.codes import StepFunction
 from dpnb.privacy.definition import ZCDP
+from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import And, Predicate, Within, simplify
 from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Query
@@ -92,7 +94,7 @@ class Alignment:
 
 def columns_of(aggregate: Aggregate, query: Query) -> frozenset[str]:
     """Return the columns that a view must have to answer an aggregate."""
-    keys = {key.column for key in query.keys}
+    keys = {key.partition.column for key in query.keys}
     return aggregate.columns | aggregate.filter.columns | query.where.columns | keys
 
 
@@ -123,9 +125,9 @@ def align(aggregate: Aggregate, query: Query, view: Histogram) -> Alignment | No
     group = _groups(query, view)
     if inside is None or group is None:
         return None
-    mask = np.broadcast_to(inside, [axis.size for axis in view.axes])
+    mask = np.broadcast_to(inside, [axis.size for axis in view.keys])
     if value is not None:
-        present = np.ones(view.axes[view.keys.index(value.name)].size, dtype=bool)
+        present = np.ones(view.keys[view.place(value.name)].size, dtype=bool)
         present[-1] = False
         mask = mask & _along(present, view, value.name)
     group = np.where(mask, group, -1).ravel()
@@ -160,8 +162,8 @@ def _centred(alignment: Alignment) -> Alignment | None:
 
 def _along(values: npt.NDArray[Any], view: Histogram, column: str) -> npt.NDArray[Any]:
     """Reshape the values of one axis to broadcast along all axes."""
-    shape = [1] * len(view.axes)
-    shape[view.keys.index(column)] = len(values)
+    shape = [1] * len(view.keys)
+    shape[view.place(column)] = len(values)
     return values.reshape(shape)
 
 
@@ -170,19 +172,15 @@ def _inside(where: Predicate, view: Histogram) -> Bools | None:
     import numpy as np
 
     if isinstance(where, Within):
-        lows, highs = view.ends(where.column)
-        inside = np.zeros(len(lows) + 1, dtype=bool)
-        touched = np.zeros(len(lows), dtype=bool)
-        # intervals are disjoint, and no two of them are neighbours
-        for low, high in view.schema[where.column].scale.union(where.intervals):
-            inside[:-1] |= (lows >= low) & (highs <= high)
-            touched |= (highs >= low) & (lows <= high)
-        if (touched & ~inside[:-1]).any():
-            return None
-        inside[-1] = where.null
-        return _along(inside, view, where.column)
+        axis = view.keys[view.place(where.column)]
+        intervals = axis.kind.scale.union(where.intervals)
+        satisfied = StepFunction(
+            ((low, high, 0) for low, high in intervals), 0 if where.null else None
+        )
+        group = axis.finer(Partition(where.column, satisfied, axis.kind))
+        return None if group is None else _along(group == 0, view, where.column)
     conjunction = isinstance(where, And)
-    bins: Bools = np.full([1] * len(view.axes), conjunction)
+    bins: Bools = np.full([1] * len(view.keys), conjunction)
     for part in where.parts:
         part_bins = _inside(part, view)
         if part_bins is None:
@@ -192,22 +190,20 @@ def _inside(where: Predicate, view: Histogram) -> Bools | None:
 
 
 def _groups(query: Query, view: Histogram) -> npt.NDArray[np.int64] | None:
-    """Return each bin's group in the query's order, -1 outside; None if a bin has several."""
+    """Return each bin's group in the query's order, -1 outside; None if a bin lies in several."""
     import numpy as np
 
-    number = np.zeros([1] * len(view.axes), dtype=np.int64)
-    outside = np.zeros([1] * len(view.axes), dtype=bool)
+    number = np.zeros([1] * len(view.keys), dtype=np.int64)
+    outside = np.zeros([1] * len(view.keys), dtype=bool)
     for key in query.keys:
-        declared = query.schema[key.column].cells()
-        lows, highs = view.ends(key.column)
-        starts, stops = (np.array([getattr(c, end) for c in declared]) for end in ("low", "high"))
-        first = np.minimum(np.searchsorted(stops, lows), len(declared) - 1)
-        touched = (starts[first] <= highs) & (stops[first] >= lows)
-        if (touched & ((starts[first] > lows) | (stops[first] < highs))).any():
+        partition = key.partition
+        group = view.keys[view.place(partition.column)].finer(partition)
+        if group is None:
             return None
-        place = np.append(np.where(touched, first, -1), -1)
-        along = _along(place, view, key.column)
-        number = number * len(declared) + np.maximum(along, 0)
+        # the last place is that of no group
+        places = np.append(np.argsort(key.order), -1)
+        along = _along(places[group], view, partition.column)
+        number = number * partition.size + np.maximum(along, 0)
         outside = outside | (along < 0)
     return np.where(outside, -1, number)
 
@@ -216,14 +212,12 @@ def _values(view: Histogram, column: str) -> Values | None:
     """Return the single value in each bin of an axis, or None if a bin holds several."""
     import numpy as np
 
-    cells = view.axes[view.keys.index(column)].cells
-    if any(low != high for low, high in cells):
-        return None
-    return np.array([float(low) for low, _ in cells] + [0.0])
+    lows, highs, _ = view.keys[view.place(column)].arrays
+    return None if (lows != highs).any() else np.append(lows.astype(np.float64), 0.0)
 
 
 def _count(query: Query) -> int:
-    return math.prod(len(query.schema[key.column].cells()) for key in query.keys)
+    return math.prod(key.partition.size for key in query.keys)
 
 
 def level_for_mean(made: Alignment, error: float, rows: float, z: float) -> Fraction:

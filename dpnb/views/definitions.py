@@ -7,12 +7,12 @@ from fractions import Fraction
 from typing import Any
 
 from dpnb.codes import Interval, Scale
-from dpnb.schema import predicates
+from dpnb.schema import partition, predicates
 from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import read_value
 from dpnb.sql.values import Column
-from dpnb.views.histogram import Histogram, Strategy
-from dpnb.views.measures import Axis, Count, Distinct, Measure, Units, sum_about, sum_of
+from dpnb.views.histogram import Histogram, Strategy, axis
+from dpnb.views.measures import Count, Distinct, Measure, Units, sum_about, sum_of
 from dpnb.views.view import View
 
 
@@ -25,19 +25,20 @@ def read_view(definition: Mapping[str, Any], schema: Schema) -> View:
         If the view does not fit the schema.
     """
     table, version = str(definition["table"]), int(definition["version"])
-    keys, where = tuple(definition["keys"]), predicates.read(definition["where"])
+    where = predicates.read(definition["where"])
     if "histogram" in definition:
         axes = tuple(
-            Axis(column, _cells(cells, schema[column].scale))
-            for column, cells in definition["histogram"]
+            axis(column, schema[column], _bins(bins, schema[column].scale))
+            for column, bins in definition["histogram"]
         )
         matrix = definition["strategy"]
         strategy = None if matrix is None else Strategy(tuple(map(tuple, matrix)))
-        view_name = ", ".join(keys)
+        view_name = ", ".join(definition["keys"])
         return Histogram(
-            table, version, keys, where, Count(None), schema=schema,
-            name=view_name, axes=axes, strategy=strategy,
+            table, version, axes, where, Count(None), schema=schema,
+            name=view_name, strategy=strategy,
         )  # fmt: skip
+    keys = tuple(partition.read(key, schema) for key in definition["keys"])
     measure, line = _measure(definition["measure"], schema), str(definition.get("line", ""))
     return View(table, version, keys, where, measure, line=line, schema=schema)
 
@@ -58,10 +59,10 @@ def _measure(data: Sequence[Any], schema: Schema) -> Measure:
     raise ValueError("this measure fits no declared column")
 
 
-def _cells(data: Mapping[str, Sequence[Any]], scale: Scale) -> tuple[Interval, ...]:
+def _bins(data: Mapping[str, Sequence[Any]], scale: Scale) -> list[Interval]:
     if "each" in data:
         first, last = data["each"]
-        return tuple((code, code) for code in range(first, last + 1))
+        return [(code, code) for code in range(first, last + 1)]
     stops = data["to"]
     starts = [*data["from"], *(scale.next(stop) for stop in stops[:-1])]
-    return tuple(zip(starts, stops, strict=True))
+    return list(zip(starts, stops, strict=True))

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpnb.codes import Interval
+from dpnb.codes import Interval, StepFunction
 from dpnb.errors import RequestError, SchemaError, given, nearest
 from dpnb.schema.columns import Category, Kind
+from dpnb.schema.partition import Partition, declared
 from dpnb.schema.predicates import EVERY
 from dpnb.schema.schema import Schema
-from dpnb.views.measures import Axis, Count
+from dpnb.views.measures import Count
 from dpnb.views.view import View
 
 if TYPE_CHECKING:
@@ -101,10 +102,13 @@ class Strategy:
 
 @dataclass(frozen=True)
 class Histogram(View):
-    """A declared view: counts over the joint bins of some columns, last column fastest."""
+    """A declared view: counts over the joint bins of some columns, last column fastest.
+
+    Its keys, in the order of the declaration, have a group for every row: the intervals between
+    and outside the bins are bins, too, and so are the missing values, the last one.
+    """
 
     name: str = ""
-    axes: tuple[Axis, ...] = ()
     strategy: Strategy | None = None
 
     def definition(self) -> dict[str, Any]:
@@ -113,22 +117,17 @@ class Histogram(View):
 
     @cached_property
     def _definition(self) -> dict[str, Any]:
-        axes = [[axis.column, _plain_cells(axis.cells)] for axis in self.axes]
+        axes = [[axis.column, _plain_bins(axis)] for axis in self.keys]
         matrix = None if self.strategy is None else [list(row) for row in self.strategy.matrix]
         return {**super().definition(), "histogram": axes, "strategy": matrix}
 
-    def ends(self, column: str) -> tuple[Any, Any]:
-        """Return the first and last codes of a column's bins, without the bin of missing values."""
-        return self._ends[self.keys.index(column)]
+    def plain_keys(self) -> list[Any]:
+        """Return the columns."""
+        return [axis.column for axis in self.keys]
 
-    @cached_property
-    def _ends(self) -> list[tuple[Any, Any]]:
-        import numpy as np
-
-        return [
-            (np.array([low for low, _ in axis.cells]), np.array([high for _, high in axis.cells]))
-            for axis in self.axes
-        ]
+    def place(self, column: str) -> int:
+        """Return the place of a column among the keys."""
+        return self.plain_keys().index(column)
 
     @cached_property
     def inverse(self) -> Values | None:
@@ -138,12 +137,12 @@ class Histogram(View):
     @cached_property
     def columns(self) -> frozenset[str]:
         """The columns whose bins the view counts."""
-        return frozenset(self.keys)
+        return frozenset(axis.column for axis in self.keys)
 
     @property
     def size(self) -> int:
         """Number of bins."""
-        return math.prod(axis.size for axis in self.axes)
+        return math.prod(axis.size for axis in self.keys)
 
     @property
     def norm(self) -> int:
@@ -162,12 +161,19 @@ class Histogram(View):
         )
 
 
-def _plain_cells(cells: Sequence[Interval]) -> dict[str, list[Any]]:
-    """Return bins that cover a domain as plain data: each value, or the end of each bin."""
-    first, last = cells[0][0], cells[-1][1]
-    if all(low == high for low, high in cells):
+def axis(column: str, kind: Kind, bins: Sequence[Interval]) -> Partition:
+    """Return the bins of a column, which ascend and cover its codes, and one of missing values."""
+    pieces = ((low, high, number) for number, (low, high) in enumerate(bins))
+    return Partition(column, StepFunction(pieces, len(bins)), kind)
+
+
+def _plain_bins(axis: Partition) -> dict[str, list[Any]]:
+    """Return the bins as plain data: each value, or the end of each bin."""
+    pieces = axis.numbers.pieces
+    first, last = pieces[0][0], pieces[-1][1]
+    if all(low == high for low, high, _ in pieces):
         return {"each": [first, last]}
-    return {"from": [first], "to": [high for _, high in cells]}
+    return {"from": [first], "to": [high for _, high, _ in pieces]}
 
 
 def histogram(
@@ -212,11 +218,12 @@ def histogram(
                 f"there is no declared column {given(column)}", nearest(str(column), list(schema))
             )
     axes = tuple(
-        Axis(column, _cells(_rebinned(schema[column], column, bins or {}))) for column in columns
+        axis(column, schema[column], _bins(_rebinned(schema[column], column, bins or {})))
+        for column in columns
     )
     view = Histogram(
-        table, version, tuple(columns), EVERY, Count(None), schema=schema,
-        name=name or ", ".join(columns), axes=axes, strategy=strategy,
+        table, version, axes, EVERY, Count(None), schema=schema,
+        name=name or ", ".join(columns), strategy=strategy,
     )  # fmt: skip
     if view.size > MOST_CELLS:
         raise RequestError(
@@ -251,16 +258,14 @@ def _is_name(name: object) -> bool:
     return isinstance(name, str) and 0 < len(name) <= 100 and name.isprintable()
 
 
-def _cells(kind: Kind) -> tuple[tuple[Any, Any], ...]:
+def _bins(kind: Kind) -> list[Interval]:
     """Return intervals of codes that cover the domain: the bins, and what lies outside them."""
-    scale = kind.scale
-    if isinstance(kind, Category) or kind.bins is not None:
-        inside = [(cell.low, cell.high) for cell in kind.cells()]
-        return tuple(sorted([*inside, *scale.complement(inside)]))
-    if not scale.integral:
+    own = declared("", {"": kind})
+    if not own.size:
         raise SchemaError("a Real without bins has no histogram", "Declare bins=[...] for it.")
-    if scale.high - scale.low >= MOST_CELLS:
+    if own.size > MOST_CELLS:
         raise RequestError(
             "this column has too many values to count each of them", "Give bins for it."
         )
-    return tuple((code, code) for code in range(int(scale.low), int(scale.high) + 1))
+    inside = [(low, high) for low, high, _ in own.numbers.pieces]
+    return sorted([*inside, *kind.scale.complement(inside)])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from dpnb.codes import Interval
+from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import Predicate
 from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import plain_value
@@ -191,7 +191,7 @@ class Scan:
     before any condition; the choice depends on the keys and a secret order of the id's groups.
     """
 
-    keys: tuple[str, ...]
+    keys: tuple[Partition, ...]
     where: Predicate
     measures: tuple[tuple[Measure, Predicate], ...]
     groups: int = 0
@@ -199,7 +199,7 @@ class Scan:
     @property
     def columns(self) -> frozenset[str]:
         """The columns that the scan uses."""
-        names = self.where.columns.union(self.keys)
+        names = self.where.columns.union(key.column for key in self.keys)
         for measure, condition in self.measures:
             names |= condition.columns
             names |= frozenset() if measure.value is None else measure.value.columns
@@ -212,20 +212,3 @@ class Scan:
             bound = measure.groups if isinstance(measure, Units) and measure.cut else self.groups
             positions.setdefault(bound, []).append(place)
         return list(positions.items())
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One column cut into bins that cover every row: intervals of codes, then missing values.
-
-    ``cells`` are closed intervals that follow each other without a gap and cover the whole domain;
-    the bin after the last one holds the rows without a value.
-    """
-
-    column: str
-    cells: tuple[Interval, ...]
-
-    @property
-    def size(self) -> int:
-        """Number of bins, including the one of missing values."""
-        return len(self.cells) + 1

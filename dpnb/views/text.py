@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from fractions import Fraction
 
 from dpnb.codes import Code, Interval
+from dpnb.schema import partition
 from dpnb.schema.columns import EPOCH, Category, Date, Kind
 from dpnb.schema.joins import is_looked_up
+from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import EVERY, And, Predicate, Within
 from dpnb.schema.schema import Schema
 from dpnb.sql.values import Arithmetic, Column, Number, Value
@@ -26,7 +29,7 @@ def literal(kind: Kind, code: Code) -> str:
     return f"{code:g}" if isinstance(code, float) and f"{code:g}" == repr(code) else repr(code)
 
 
-def predicate_text(predicate: Predicate, schema: Schema) -> str:
+def predicate_text(predicate: Predicate, schema: Mapping[str, Kind]) -> str:
     """Return a predicate as a condition of WHERE; '' if it is always true."""
     if predicate == EVERY:
         return ""
@@ -43,7 +46,7 @@ def predicate_text(predicate: Predicate, schema: Schema) -> str:
     return word.join(inner)
 
 
-def _atom_text(atom: Within, schema: Schema) -> str:
+def _atom_text(atom: Within, schema: Mapping[str, Kind]) -> str:
     kind, name = schema[atom.column], _name(atom.column)
     scale = kind.scale
     present = scale.union(atom.intervals)
@@ -137,8 +140,20 @@ def view_text(view: View) -> str:
         subject = f"SUM({inside}{shift})"
     where = predicate_text(view.where, view.schema)
     condition = f" WHERE {where}" if where else ""
-    group = f" GROUP BY {', '.join(map(_name, view.keys))}" if view.keys else ""
+    group = f" GROUP BY {', '.join(map(key_text, view.keys))}" if view.keys else ""
     return f"{subject}{condition}{'' if isinstance(view, Histogram) else group}"
+
+
+def key_text(key: Partition) -> str:
+    """Return groups as SQL: a column, or a CASE that numbers them."""
+    if key.declared:
+        return _name(key.column)
+    kinds = {key.column: key.kind}
+    branches = "".join(
+        f" WHEN {predicate_text(key.within(number), kinds)} THEN {number}"
+        for number in range(key.size)
+    )
+    return f"CASE{branches} END"
 
 
 def cell_text(view: View, place: int) -> str:
@@ -149,20 +164,23 @@ def cell_text(view: View, place: int) -> str:
         return _bin_text(view, place)
     labels = []
     for key in reversed(view.keys):
-        cells = view.schema[key].cells()
-        place, i = divmod(place, len(cells))
-        labels.append(str(cells[i].label))
+        place, number = divmod(place, key.size)
+        labels.append(
+            str(partition.labels(key.kind)[number])
+            if key.declared
+            else predicate_text(key.within(number), view.schema)
+        )
     return ", ".join(reversed(labels))
 
 
 def _bin_text(view: Histogram, place: int) -> str:
     labels = []
-    for axis in reversed(view.axes):
-        place, i = divmod(place, axis.size)
-        if i == len(axis.cells):
+    for axis in reversed(view.keys):
+        place, number = divmod(place, axis.size)
+        if number == axis.numbers.null:
             labels.append(f"{axis.column} missing")
             continue
-        kind, (low, high) = view.schema[axis.column], axis.cells[i]
+        kind, ((low, high),) = axis.kind, axis.groups[number]
         ends = literal(kind, low).strip("'"), literal(kind, high).strip("'")
         labels.append(ends[0] if low == high else f"{ends[0]} to {ends[1]}")
     return ", ".join(reversed(labels))

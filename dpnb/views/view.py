@@ -12,11 +12,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, assert_never
 
-from dpnb.codes import Interval
 from dpnb.privacy.calibrate import NoiseDistribution, distribution
 from dpnb.privacy.definition import PrivacyDefinition
-from dpnb.schema.columns import cell_count
-from dpnb.schema.predicates import EVERY, And, Predicate, can_hold, plain, simplify
+from dpnb.schema.partition import Label, Partition
+from dpnb.schema.predicates import EVERY, NONE, And, Predicate, Within, can_hold, plain, simplify
 from dpnb.schema.schema import Schema, Unit, groups_counted
 from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Query
@@ -31,8 +30,8 @@ LATTICE_BITS = 22
 class View:
     """One measure over the declared groups of ``keys``, restricted to ``where``.
 
-    ``keys`` are sorted, so that GROUP BY a, b and GROUP BY b, a share a view. Views that differ
-    only in ``line`` have separate noise: see ``dpnb.decide``.
+    ``keys`` are sorted, so that GROUP BY a, b and GROUP BY b, a share a view. What their groups are
+    called is not part of it. Views that differ only in ``line`` have separate noise: see ``dpnb.decide``.
 
     A privacy unit of many rows has at most ``unit.max_rows`` of them in the table, each in at most
     one group. All of them may lie in one group, so the unit changes the vector by ``max_rows``
@@ -41,7 +40,7 @@ class View:
 
     table: str
     version: int
-    keys: tuple[str, ...]
+    keys: tuple[Partition, ...]
     where: Predicate
     measure: Measure
     line: str = field(default="", kw_only=True)
@@ -60,10 +59,14 @@ class View:
             "table": self.table,
             "version": self.version,
             "unit": None if self.unit is None else [self.unit.column, self.unit.max_rows],
-            "keys": list(self.keys),
+            "keys": self.plain_keys(),
             "where": plain(self.where),
             "measure": self.measure.definition(),
         }
+
+    def plain_keys(self) -> list[Any]:
+        """Return the keys in the public definition."""
+        return [key.plain() for key in self.keys]
 
     @cached_property
     def id(self) -> str:
@@ -131,9 +134,9 @@ class View:
         return [entry * numerator / denominator for entry in vector]
 
 
-def view_keys(query: Query) -> tuple[str, ...]:
-    """Return the keys of the query's views: its GROUP BY columns, sorted."""
-    return tuple(sorted(key.column for key in query.keys))
+def view_keys(query: Query) -> tuple[Partition, ...]:
+    """Return the keys of the query's views: what it groups by, sorted."""
+    return tuple(sorted((key.partition for key in query.keys), key=lambda key: key.order))
 
 
 def views_of(aggregate: Aggregate, query: Query, version: int) -> dict[str, View]:
@@ -172,11 +175,11 @@ def views_of(aggregate: Aggregate, query: Query, version: int) -> dict[str, View
             assert_never(aggregate.function)
 
 
-def _units(keys: Sequence[str], where: Predicate, schema: Schema) -> Units:
+def _units(keys: Sequence[Partition], where: Predicate, schema: Schema) -> Units:
     """Return the measure that counts the different ids in each group that ``where`` can match."""
     if schema.unit is None:
         raise TypeError("only a table with a privacy unit has ids")
-    groups = max(1, len(_matched(keys, where, schema)))
+    groups = max(1, len(_matched([(key, range(key.size)) for key in keys], where, schema)))
     counted = groups_counted(schema.unit, groups)
     return Units(counted, counted < min(schema.unit.max_rows, groups))
 
@@ -228,51 +231,67 @@ def scan_of(where: Predicate, views: Mapping[str, View]) -> Scan:
 
 
 def group_numbers(query: Query) -> list[tuple[int, ...]]:
-    """Return the number of each declared group in every key; the last key changes fastest."""
-    sizes = (cell_count(query.schema[key.column]) for key in query.keys)
-    return list(itertools.product(*map(range, sizes)))
+    """Return the place of each group in every key; the last key changes fastest."""
+    return list(itertools.product(*(range(len(key.labels)) for key in query.keys)))
 
 
-def group_labels(query: Query) -> tuple[tuple[str | int, ...], ...]:
-    """Return the labels of each declared group, in the order of :func:`group_numbers`."""
-    columns = (query.schema[key.column].cells() for key in query.keys)
-    return tuple(itertools.product(*([cell.label for cell in cells] for cells in columns)))
+def group_labels(query: Query) -> tuple[tuple[Label, ...], ...]:
+    """Return the labels of each group, in the order of :func:`group_numbers`."""
+    return tuple(itertools.product(*(key.labels for key in query.keys)))
 
 
 def asked_groups(query: Query) -> list[int]:
-    """Return the indices of the declared groups that WHERE can match, from public facts."""
-    return list(_matched([key.column for key in query.keys], query.where, query.schema))
+    """Return the indices of the groups that WHERE can match, from public facts."""
+    return list(
+        _matched([(key.partition, key.order) for key in query.keys], query.where, query.schema)
+    )
 
 
-def _matched(columns: Sequence[str], where: Predicate, schema: Schema) -> Sequence[int]:
-    """Return the indices of the declared groups of some columns that a condition can match."""
-    sizes = [cell_count(schema[column]) for column in columns]
-    if where.columns.isdisjoint(columns):
-        return range(math.prod(sizes))
-    stride = math.prod(sizes)
-    # a cell of one key that no row can have leaves out many groups at once
-    steps: list[list[tuple[int, Interval]]] = []
-    for column, size in zip(columns, sizes, strict=True):
-        stride //= size
-        ends = ((i * stride, (c.low, c.high)) for i, c in enumerate(schema[column].cells()))
-        steps.append([(step, cell) for step, cell in ends if can_hold(where, {column: cell})])
+def _matched(
+    keys: Sequence[tuple[Partition, Sequence[int]]], where: Predicate, schema: Schema
+) -> Sequence[int]:
+    """Return the indices of the groups, each key's in an order, that a condition can match."""
+    columns = [key.column for key, _ in keys]
+    stride = math.prod(len(order) for _, order in keys)
+    twice = len(set(columns)) < len(columns)
+    if where.columns.isdisjoint(columns) and not twice:
+        return range(stride)
+    # a group of one key that no row can be in leaves out many groups at once
+    steps: list[list[tuple[int, Within]]] = []
+    for key, order in keys:
+        stride //= len(order)
+        groups = ((i * stride, key.within(number)) for i, number in enumerate(order))
+        steps.append([(step, one) for step, one in groups if can_hold(where, {key.column: one})])
     return [
         sum(step for step, _ in group)
         for group in itertools.product(*steps)
-        if can_hold(where, {column: cell for column, (_, cell) in zip(columns, group, strict=True)})
+        if _meet(where, [one for _, one in group], schema, twice=twice)
     ]
+
+
+def _meet(where: Predicate, group: Sequence[Within], schema: Schema, *, twice: bool) -> bool:
+    """Return whether a row can be in the groups of all keys and satisfy a condition.
+
+    ``twice`` says that several keys are of one column.
+    """
+    if not twice:
+        return can_hold(where, {one.column: one for one in group})
+    both = simplify(And(tuple(group)), schema)
+    parts = both.parts if isinstance(both, And) else (both,)
+    return both != NONE and can_hold(
+        where, {part.column: part for part in parts if isinstance(part, Within)}
+    )
 
 
 def transposition(query: Query) -> list[int]:
     """Return, for each group in the query's order, its position in the views' order."""
-    sizes = {key.column: cell_count(query.schema[key.column]) for key in query.keys}
-    strides: dict[str, int] = {}
+    strides: dict[Partition, int] = {}
     stride = 1
-    for name in reversed(view_keys(query)):
-        strides[name] = stride
-        stride *= sizes[name]
+    for partition in reversed(view_keys(query)):
+        strides[partition] = stride
+        stride *= partition.size
     cells = [0]
     for key in query.keys:
-        step = strides[key.column]
-        cells = [cell + i * step for cell in cells for i in range(sizes[key.column])]
+        step = strides[key.partition]
+        cells = [cell + number * step for cell in cells for number in key.order]
     return cells

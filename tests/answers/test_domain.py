@@ -9,8 +9,8 @@ from dpnb import Category, Date, Integer, Real, Schema, Table
 from dpnb.answers.domain import Domain, columns_of, moment_of
 from dpnb.schema.predicates import EVERY
 from dpnb.sql.parser import parse
-from dpnb.views.histogram import Histogram, Strategy
-from dpnb.views.measures import Axis, Count
+from dpnb.views.histogram import Histogram, Strategy, axis
+from dpnb.views.measures import Count
 from dpnb.views.view import views_of
 
 pytestmark = pytest.mark.fast
@@ -247,10 +247,12 @@ class TestSums:
 class TestHistograms:
     """Declared views: every row is in a bin, also one without a value."""
 
-    axes = (Axis("n", ((0, 4), (5, 9))), Axis("k", ((0, 0), (1, 1))))
+    axes = (
+        axis("n", SCHEMA["n"], [(0, 4), (5, 9)]), axis("k", SCHEMA["k"], [(0, 0), (1, 1)]),
+    )  # fmt: skip
 
     def view(self, strategy=None):
-        return Histogram("t", 1, ("n", "k"), EVERY, Count(None), name="h", axes=self.axes, strategy=strategy, schema=SCHEMA)  # fmt: skip
+        return Histogram("t", 1, self.axes, EVERY, Count(None), name="h", strategy=strategy, schema=SCHEMA)  # fmt: skip
 
     def test_bins_are_numbered_with_the_missing_ones(self):
         of = self.view()

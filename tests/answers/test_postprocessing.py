@@ -16,6 +16,7 @@ import dpnb
 from dpnb.answers.answer import Answer
 from dpnb.errors import RequestError
 from dpnb.estimation.images import image, value
+from dpnb.schema.partition import labels
 from tests.kit.noise import NoNoise
 
 Open = Callable[..., dpnb.Session]
@@ -69,10 +70,8 @@ def exact(frame: pd.DataFrame, table: dpnb.Table) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.register("rows_of", frame.assign(row=1))
     for name in ("region", "kind", "score"):
-        labels = [cell.label for cell in table.schema[name].cells()]
-        connection.register(
-            f"all_{name}", pd.DataFrame({name: labels, "place": range(len(labels))})
-        )
+        names = labels(table.schema[name])
+        connection.register(f"all_{name}", pd.DataFrame({name: names, "place": range(len(names))}))
     return connection
 
 

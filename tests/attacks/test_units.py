@@ -189,7 +189,7 @@ class TestSensitivity:
         for engines in pairs:
             vectors = []
             for engine in engines:
-                exact = engine.histograms([view.axes for view in views])
+                exact = engine.histograms([view.keys for view in views])
                 vectors.append([view.measured(exact.reveal(i)) for i, view in enumerate(views)])
             for i, (view, *both) in enumerate(zip(views, *vectors, strict=True)):
                 _, second = moved(both)

@@ -21,6 +21,7 @@ import dpnb
 from dpnb.estimation.intervals import mean_in_box
 from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.loss import rho_of_epsilon
+from dpnb.schema.partition import labels
 
 QUERIES = (
     ("high_income", "marital_status"),
@@ -34,7 +35,7 @@ QUERIES = (
 def published(column: str, group: str, rho: float, confidence: float, repeats: int) -> list[float]:
     table = dpnb.datasets.adult()
     kind = table.schema[column]
-    cells = [cell.label for cell in table.schema[group].cells()]
+    cells = labels(table.schema[group])
     rows = {
         name: (total, count)
         for name, total, count in duckdb.execute(

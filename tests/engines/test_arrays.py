@@ -26,6 +26,7 @@ from dpnb.schema.columns import code_bytes
 from dpnb.schema.predicates import EVERY, NONE, Or, Within
 from dpnb.views.measures import Count, Scan
 from tests.kit.engines import ON_ADULT, STATEMENTS, OtherLooks, Units, rows, schema
+from tests.kit.groups import own
 from tests.kit.inside import runner
 
 pytestmark = pytest.mark.fast
@@ -124,7 +125,9 @@ class TestStatements:
         several = Within("i", tuple((code, code) for code in range(-100, 101, 3)), null=True)
         missing = Within("i", (), null=True)
         conditions = (several, Within("i", several.intervals), NONE, missing, Or((EVERY, missing)))
-        scan = Scan(("c",), EVERY, tuple((Count(None), condition) for condition in conditions))
+        scan = Scan(
+            own(schema(), "c"), EVERY, tuple((Count(None), condition) for condition in conditions)
+        )
         ours, theirs = engine.measure(scan), ducks.measure(scan)
         for place in range(len(conditions)):
             assert ours.reveal(place) == theirs.reveal(place)
@@ -324,7 +327,9 @@ class TestSecrets:
         assert counted == [1]
 
     def test_an_interrupt_ends_the_wait_for_what_another_request_loads(self, file):
-        scan = MarginalScan(("c",), (4,), ((0,),), EVERY, None, None, (("truth",),), {"truth": 2})
+        scan = MarginalScan(
+            own(schema(), "c"), ((0,),), EVERY, None, None, (own(schema(), "truth"),)
+        )
         failures = []
 
         def ask():

@@ -12,6 +12,7 @@ from dpnb.errors import SchemaError
 from dpnb.schema.predicates import EVERY, Within
 from dpnb.sql.values import Column
 from dpnb.views.measures import Count, Scan, Sum, Units, sum_of
+from tests.kit.groups import own
 
 SCHEMA = Schema(
     {
@@ -206,7 +207,7 @@ class TestSupremum:
     def test_counts_and_sums(self, rows):
         total = sum_of(Column("x"), SCHEMA, centred=False)
         assert isinstance(total, Sum)
-        scan = Scan(("g",), EVERY, ((Count(None), EVERY), (total, EVERY)))
+        scan = Scan(own(SCHEMA, "g"), EVERY, ((Count(None), EVERY), (total, EVERY)))
         worst = np.zeros(2)
         frame = purchases(400, 20)
         frame.loc[frame["id"] < 2, ["g", "x"]] = ["a", 60]
@@ -218,7 +219,7 @@ class TestSupremum:
     def test_different_ids(self, rows, groups):
         most = min(rows, groups, 4)
         units = Units(most, groups < min(rows, 4))
-        scan = Scan(("g",), EVERY, ((units, EVERY), (Count(None), EVERY)))
+        scan = Scan(own(SCHEMA, "g"), EVERY, ((units, EVERY), (Count(None), EVERY)))
         worst = 0
         for moved in self.changes(purchases(400, 8), Unit("id", rows, groups), scan, range(4)):
             assert set(np.abs(moved[0])) <= {0, 1}
@@ -226,7 +227,7 @@ class TestSupremum:
         assert worst == most
 
     def test_all_measures_of_a_cut_scan_see_few_groups_of_an_id(self):
-        scan = Scan(("g",), EVERY, ((Count(None), EVERY),), groups=2)
+        scan = Scan(own(SCHEMA, "g"), EVERY, ((Count(None), EVERY),), groups=2)
         for (moved,) in self.changes(purchases(400, 8), Unit("id", 20, 2), scan, range(4)):
             assert np.count_nonzero(moved) == 2
 
@@ -234,7 +235,7 @@ class TestSupremum:
         frame = purchases(2_000, 300)
         unit = Unit("id", max_rows=1_000, max_groups=4)
         young = Within("x", ((0, 20),))
-        scan = Scan(("g",), EVERY, ((Units(4, False), EVERY), (Units(4, False), young)))
+        scan = Scan(own(SCHEMA, "g"), EVERY, ((Units(4, False), EVERY), (Units(4, False), young)))
         every, some = vectors(frame, unit, scan)
         clamped = frame.assign(x=frame["x"].clip(-5, 60))
         assert every == clamped.groupby("g")["id"].nunique().tolist()

@@ -21,9 +21,12 @@ from dpnb.privacy.definition import ZCDP
 from dpnb.releases.accuracy import read_accuracy
 from dpnb.releases.plan import plan
 from dpnb.schema.joins import joined
+from dpnb.schema.partition import labels
 from dpnb.sql.parser import parse
 from dpnb.sql.values import Column
-from dpnb.views.measures import Axis, Count, sum_of
+from dpnb.views.histogram import axis
+from dpnb.views.measures import Count, sum_of
+from tests.kit.groups import own
 
 KINDS = ["a", "b", "c", "rest"]
 PRODUCTS = Schema(
@@ -151,12 +154,12 @@ class Opened:
         query, made, engine = self.planned(sql)
         exact = engine.measure(made.scan(made.views))
         views = list(made.views.values())
-        places = [views[0].keys.index(key.column) for key in query.keys]
-        cells = [query.schema[key].cells() for key in views[0].keys]
+        places = [views[0].keys.index(key.partition) for key in query.keys]
+        cells = [labels(key.kind) for key in views[0].keys]
         found = {}
         for number, group in enumerate(itertools.product(*cells)):
             values = (view.measure.step * exact.reveal(i)[number] for i, view in enumerate(views))
-            found[tuple(group[place].label for place in places)] = tuple(map(float, values))
+            found[tuple(group[place] for place in places)] = tuple(map(float, values))
         return found
 
 
@@ -274,32 +277,32 @@ def test_an_explanation_counts_joined_groups_and_values(shop):
     name = "products[product_id]"
     sql = "SELECT COUNT(*) FROM sales JOIN products USING (product_id)"
     scan = MarginalScan(
-        keys=(f"{name}.category",),
-        key_sizes=(4,),
+        keys=own(schema, f"{name}.category"),
         groups=((0,), (1,)),
         where=parse(sql, shop.tables).where,
         value=Column(f"{name}.weight"),
         measure=sum_of(Column(f"{name}.weight"), schema, centred=False),
-        sets=(("shop",), (f"{name}.price", "shop")),
-        sizes={"shop": 3, f"{name}.price": 3},
+        sets=(own(schema, "shop"), own(schema, f"{name}.price", "shop")),
     )
     found = engine.marginals(scan)
     both = joined_frame("inner")
     both = both[both.weight.notna()]
     shops = both["shop"].map({"x": 0, "y": 1, "z": 2}).fillna(3).astype(int)
     for group, category in enumerate("ab"):
-        own = both[both.category == category]
+        rows_of = both[both.category == category]
         for place, count, total in zip(
             found.marginal(0).index, found.marginal(0).count, found.marginal(0).total, strict=True
         ):
-            rows = own[shops[own.index] == place]
+            rows = rows_of[shops[rows_of.index] == place]
             assert (count[group], total[group]) == (len(rows), rows.weight.sum())
     assert found.marginal(1).count.sum() == both.category.isin(["a", "b"]).sum()
 
 
 def test_a_histogram_of_a_joined_column_has_a_bin_for_what_was_not_found(shop):
-    axis = Axis("products[product_id].category", ((0, 0), (1, 3)))
-    exact = shop.engines["sales"].histograms([[axis], [Axis("shop", ((0, 2),)), axis]])
+    schema, name = shop.tables["sales"].schema, "products[product_id].category"
+    category = axis(name, schema[name], [(0, 0), (1, 3)])
+    shops = axis("shop", schema["shop"], [(0, 2)])
+    exact = shop.engines["sales"].histograms([[category], [shops, category]])
     found = joined_frame("left").category
     expected = [(found == "a").sum(), found.isin(["b", "c", "rest"]).sum(), found.isna().sum()]
     assert list(exact.reveal(0)) == expected
@@ -307,9 +310,9 @@ def test_a_histogram_of_a_joined_column_has_a_bin_for_what_was_not_found(shop):
 
 
 def test_what_single_rows_add_is_told_by_joined_columns(shop):
-    name = "products[product_id].category"
+    schema, name = shop.tables["sales"].schema, "products[product_id].category"
     where = parse("SELECT COUNT(*) FROM sales WHERE amount > 3", shop.tables).where
-    scan = ContributionScan((Part(Count(None), where, (name,)),), by=(name,))
+    scan = ContributionScan((Part(Count(None), where, own(schema, name)),), by=own(schema, name))
     found = shop.engines["sales"].contributions(scan)
     both = joined_frame("left")
     codes = both.category.map({kind: i for i, kind in enumerate(KINDS)}).fillna(-1).astype(int)

@@ -20,10 +20,10 @@ from dpnb.engines import statements as module
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.marginals import Marginals, MarginalScan
 from dpnb.errors import EngineError
-from dpnb.schema.columns import cell_count
 from dpnb.schema.predicates import EVERY
 from dpnb.sql.parser import parse
 from dpnb.views.measures import sum_of
+from tests.kit.groups import own
 from tests.kit.loaded import engine_of
 
 SCHEMA = Schema(
@@ -84,14 +84,13 @@ def scan_of(sql, groups, sets, schema=SCHEMA, name="t"):
 
     query = parse(sql, {name: Table(name, None, schema)})
     aggregate = query.aggregates[0]
-    keys = tuple(key.column for key in query.keys)
+    keys = tuple(key.partition for key in query.keys)
     measure = None
     if aggregate.function != "COUNT":
         measure = sum_of(aggregate.value, schema, centred=aggregate.function == "AVG")
     return MarginalScan(
-        keys, tuple(cell_count(schema[key]) for key in keys), groups,
-        simplify(And((query.where, aggregate.filter)), schema), aggregate.value, measure, sets,
-        {a: cell_count(schema[a]) for s in sets for a in s},
+        keys, groups, simplify(And((query.where, aggregate.filter)), schema), aggregate.value,
+        measure, tuple(own(schema, *names) for names in sets),
     )  # fmt: skip
 
 
@@ -103,16 +102,14 @@ def expected(frame, scan, kept, ticks):
     """Counts and sums of every joint code, from masks: {set: {code: (counts, sums)}}."""
     codes, _ = normalised(frame)
     group = [
-        np.logical_and.reduce([kept, *((codes[k] == c) for k, c in zip(scan.keys, cells, strict=True))])
+        np.logical_and.reduce([kept, *((codes[k.column] == c) for k, c in zip(scan.keys, cells, strict=True))])
         for cells in scan.groups
     ]  # fmt: skip
     found = []
     for attributes in scan.sets:
         joint = np.zeros(len(frame), int)
-        for name in attributes:
-            joint = joint * (scan.sizes[name] + 1) + codes[name].fillna(scan.sizes[name]).astype(
-                int
-            )
+        for one in attributes:
+            joint = joint * (one.size + 1) + codes[one.column].fillna(one.size).astype(int)
         table = {}
         for code in np.unique(joint[np.logical_or.reduce(group)]):
             rows = [mask & (joint == code) for mask in group]
@@ -288,7 +285,7 @@ class TestEnds:
         assert found == [{
             codes[0]: ([1, 0], [9_999, 0]), codes[1]: ([1, 0], [9_999, 0]), codes[2]: ([0, 1], [0, 1])
         }]  # fmt: skip
-        assert scan.codes(("a", "b", "c")) > 2**60
+        assert scan.codes(scan.sets[0]) > 2**60
 
     def test_statements_of_narrow_and_wide_codes_are_joined(self):
         values = [f"v{i}" for i in range(2_000)]
@@ -375,8 +372,8 @@ def test_an_interrupt_between_two_statements_stops_the_rest(monkeypatch):
     values = {"g": Category(["a", "b"])} | {n: Category(["u", "v"]) for n in "xy"}
     engine = DuckDBEngine(Table("t", frame, Schema(values)))
     scan = MarginalScan(
-        keys=("g",), key_sizes=(2,), groups=((0,), (1,)), where=EVERY, value=None, measure=None,
-        sets=(("x",), ("y",)), sizes={"x": 2, "y": 2},
+        keys=own(values, "g"), groups=((0,), (1,)), where=EVERY, value=None, measure=None,
+        sets=(own(values, "x"), own(values, "y")),
     )  # fmt: skip
     asked = []
     lend = engine._cursor

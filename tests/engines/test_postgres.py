@@ -46,6 +46,7 @@ from tests.kit.engines import (
 )
 from tests.kit.engines import rows as everything
 from tests.kit.engines import schema as schema_of_everything
+from tests.kit.groups import own
 from tests.kit.ids import UUID
 from tests.kit.inside import ask, runner
 from tests.kit.postgres import OWNER, PASSWORD, Server
@@ -234,7 +235,11 @@ class TestUnits(Units):
         ]
         parts = [
             Part(
-                one, EVERY, ("g",), 0.25, norm=3.0 * one.sensitivity if isinstance(one, Sum) else 2
+                one,
+                EVERY,
+                own(self.SCHEMA, "g"),
+                0.25,
+                norm=3.0 * one.sensitivity if isinstance(one, Sum) else 2,
             )
             for one in measures
         ]
@@ -663,7 +668,7 @@ class TestSecrets:
                 engine.fingerprint(key)
                 engine.bound(key)
                 engine.tally(0, 1)
-                engine.measure(Scan(("n",), EVERY, ((Ids(groups=1, cut=True), EVERY),)))
+                engine.measure(Scan(own(schema, "n"), EVERY, ((Ids(groups=1, cut=True), EVERY),)))
                 monkeypatch.undo()
         one, other = texts.values()
         assert one == other

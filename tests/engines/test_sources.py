@@ -27,6 +27,7 @@ from dpnb.errors import EngineError, SchemaError
 from dpnb.schema.predicates import EVERY
 from dpnb.views.measures import Count, Scan
 from tests.kit import engines as shapes
+from tests.kit.groups import own
 
 SCHEMA = Schema(
     {
@@ -587,7 +588,7 @@ def test_rows_that_are_kept_for_explanations_are_those_of_the_file(tmp_path):
     path = tmp_path / "t.parquet"
     pq.write_table(arrow(), path)
     engine = DuckDBEngine(Table("t", path, SCHEMA))
-    scan = Scan(("city",), EVERY, ((Count(None), EVERY),))
+    scan = Scan(own(SCHEMA, "city"), EVERY, ((Count(None), EVERY),))
     before = engine.measure(scan).reveal(0)
     engine._load_rows()
     engine._load_rows()

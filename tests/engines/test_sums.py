@@ -18,6 +18,7 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.schema.predicates import EVERY
 from dpnb.sql.values import Column
 from dpnb.views.measures import Scan, sum_of
+from tests.kit.groups import own
 
 LARGE = 2**53
 X = Column("x")
@@ -179,7 +180,7 @@ class TestCompleteColumns:
         schema = Schema({"x": kind, "g": Integer(0, 2)}, complete=["x", "g"])
         engine = DuckDBEngine(Table("t", pd.DataFrame({"x": values, "g": groups}), schema))
         measure = sum_of(X, schema, centred=centred)
-        (found,) = (engine.measure(Scan(("g",), EVERY, ((measure, EVERY),))).reveal(0),)
+        (found,) = (engine.measure(Scan(own(schema, "g"), EVERY, ((measure, EVERY),))).reveal(0),)
         engine.close()
         shift, step = measure.shift, measure.step
         exact = [
@@ -201,6 +202,6 @@ class TestCompleteColumns:
         schema = Schema({"x": Integer(0, 9), "g": Integer(0, 2)}, complete=["x", "g"])
         engine = DuckDBEngine(Table("t", pd.DataFrame({"x": [3, 4], "g": [0, 0]}), schema))
         measure = sum_of(X, schema, centred=False)
-        found = engine.measure(Scan(("g",), EVERY, ((measure, EVERY),))).reveal(0)
+        found = engine.measure(Scan(own(schema, "g"), EVERY, ((measure, EVERY),))).reveal(0)
         engine.close()
         assert found == [7, 0, 0]

@@ -69,7 +69,7 @@ def vectors(table, engine, sql):
     found = []
     for aggregate in query.measured:
         for view in views_of(aggregate, query, 1).values():
-            keys = tuple(key.column for key in query.keys)
+            keys = tuple(key.partition for key in query.keys)
             exact = engine.measure(Scan(keys, query.where, ((view.measure, aggregate.filter),)))
             found.append((view.measure, exact.reveal(0)))
     return found

@@ -96,8 +96,7 @@ def target() -> Callable[..., Target]:
 
     def make(table: Table, sql: str, weights: dict[Any, Any], version: int = 1) -> Target:
         query = parse(sql, {table.name: table})
-        keys = [key.column for key in query.keys]
-        labels = [[str(cell.label) for cell in table.schema[key].cells()] for key in keys]
+        labels = [list(map(str, key.names)) for key in query.keys]
         named = [name if isinstance(name, tuple) else (name,) for name in weights]
         groups = [
             tuple(cells.index(str(label)) for cells, label in zip(labels, name, strict=True))
@@ -128,7 +127,7 @@ def planned(target: Callable[..., Target]) -> Callable[..., ExplanationPlan]:
         **options: Any,
     ) -> ExplanationPlan:
         asked = target(table, sql, weights)
-        taken = {*asked.keys, *asked.aggregate.columns}
+        taken = {key.column for key in asked.keys} | asked.aggregate.columns
         found = found or space(table, taken, **options)
         design = read_design(
             found.size, k=k, confidence=confidence, joint=joint, lower=lower, mode=mode

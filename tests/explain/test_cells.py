@@ -17,6 +17,7 @@ from dpnb.explain.influence import Cells, influences
 from dpnb.explain.mechanism import measure
 from dpnb.explain.predicates import space
 from dpnb.sql.functions import Function
+from tests.kit.groups import own
 
 BINS = {"n": [1, 4, 8, 10], "r": [0, 2.5, 5, 9]}
 DAYS = ["2024-01-02", "2024-01-10", "2024-01-31"]
@@ -133,7 +134,7 @@ class TestAgainstMasks:
         from dpnb.engines.marginals import MarginalScan
         from dpnb.schema.predicates import EVERY
 
-        scan = MarginalScan((), (), ((),), EVERY, None, None, (("a", "b"),), {"a": 30, "b": 30})
+        scan = MarginalScan((), ((),), EVERY, None, None, (own(schema, "a", "b"),))
         engine = DuckDBEngine(table)
         tables = engine.marginals(scan)
         (cells,) = cells_of(found, tables.marginal, *tables.totals())

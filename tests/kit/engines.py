@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import decimal
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import ClassVar
 
@@ -15,15 +16,19 @@ import pyarrow as pa
 import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
+from dpnb.codes import StepFunction
 from dpnb.engines.contributions import ContributionScan, Part
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.marginals import MarginalScan
-from dpnb.schema.columns import cell_count
-from dpnb.schema.predicates import EVERY
+from dpnb.schema.columns import Kind
+from dpnb.schema.partition import grouped
+from dpnb.schema.predicates import EVERY, Within
 from dpnb.sql.parser import parse
 from dpnb.sql.values import Column
-from dpnb.views.measures import Axis, Count, Distinct, Scan, sum_about, sum_of
+from dpnb.views.histogram import histogram
+from dpnb.views.measures import Count, Distinct, Scan, sum_about, sum_of
 from tests.kit import ids
+from tests.kit.groups import own
 
 LARGE = 2**53
 ROWS = 3_000
@@ -178,6 +183,28 @@ ON_ADULT = [
 ]
 
 
+def _steps(kind: Kind, output: Callable[[int], object], width: int) -> StepFunction[object]:
+    """Return a function that is constant on intervals of some width, from a kind's least code."""
+    low, high = kind.scale.low, kind.scale.high
+    starts = [low + width * i for i in range(int((high - low) // width) + 1)]
+    ends = [*(kind.scale.previous(start) for start in starts[1:]), high]
+    pieces = zip(starts, ends, map(output, range(len(starts))), strict=True)
+    return StepFunction(pieces, output(-1))
+
+
+FUNCTIONS: dict[str, StepFunction[object]] = {
+    "i by remainder": _steps(schema()["i"], lambda i: i % 3, 1),
+    "i with gaps": _steps(schema()["i"], lambda i: None if i % 4 else i % 5, 1),
+    "i in three": _steps(schema()["i"], lambda i: None if i < 0 else i, 70),
+    "long in pairs": _steps(schema()["long"], lambda i: i // 2 if i >= 0 else "none", 1),
+    "r in many": _steps(schema()["r"], lambda i: i % 7, 0.1),
+    "r in some": _steps(schema()["r"], lambda i: None if i < 0 else i % 2, 2),
+    "huge in many": _steps(schema()["huge"], lambda i: None if i % 9 == 1 else i % 4, 2**47),
+    "d by weekday": _steps(schema()["d"], lambda i: None if i < 0 else i % 7, 1),
+}
+"""Functions of columns, each with a name that begins with that of the column."""
+
+
 class OtherLooks:
     """Wants the fixtures ``engine`` and ``ducks``, which hold :func:`rows`."""
 
@@ -187,31 +214,52 @@ class OtherLooks:
             for name in ("i", "n", "r", "huge", "price")
             for origin in map(Fraction, ("0", "3", "5/2", "1/10"))
         ]
-        scan = Scan(("c",), EVERY, tuple((measure, EVERY) for measure in measures))
+        scan = Scan(own(schema(), "c"), EVERY, tuple((measure, EVERY) for measure in measures))
         self.same(engine.measure(scan), ducks.measure(scan), len(measures))
 
     def test_different_values(self, engine, ducks):
         query = parse("SELECT COUNT(*) FROM t WHERE i > 0", {"t": Table("t", None, schema())})
         measures = [(Distinct(Column(name)), query.where) for name in ("c", "long", "i", "r", "d")]
-        scan = Scan(("n",), EVERY, tuple(measures))
+        scan = Scan(own(schema(), "n"), EVERY, tuple(measures))
         self.same(engine.measure(scan), ducks.measure(scan), len(measures))
+
+    @pytest.mark.parametrize("name", FUNCTIONS)
+    def test_groups_of_any_function(self, name, engine, ducks):
+        """Also those that are looked up in a relation, or searched; alone and among others."""
+        key = grouped(name.split()[0], schema(), FUNCTIONS[name])
+        measures = ((Count(None), EVERY), (sum_of(Column("i"), schema(), centred=False), EVERY))
+        scan = Scan((key, *own(schema(), "c")), EVERY, measures)
+        self.same(engine.measure(scan), ducks.measure(scan), len(measures))
+        where = Within("n", ((0, 4),), null=True)
+        part = Part(measures[0][0], where, (key,), 1.0)
+        contributions = ContributionScan((part,), (key,))
+        self.alike(engine.contributions(contributions), ducks.contributions(contributions))
+        sets = ((key,), own(schema(), "truth"))
+        marginals = MarginalScan(own(schema(), "c"), ((0,), (2,)), where, None, None, sets)
+        ours, theirs = engine.marginals(marginals), ducks.marginals(marginals)
+        assert ours.totals() == theirs.totals()
+        assert ours.marginal(0).count.tolist() == theirs.marginal(0).count.tolist()
+
+    def alike(self, ours, theirs):
+        lines = [
+            sorted(
+                zip(
+                    found.cells.tolist(), found.numbers.tolist(), found.counts.tolist(), strict=True
+                )
+            )
+            for found in (ours, theirs)
+        ]
+        assert lines[0] == lines[1]
 
     def same(self, ours, theirs, count):
         for i in range(count):
             assert list(ours.reveal(i)) == list(theirs.reveal(i))
 
     def test_histograms(self, engine, ducks):
-        def axis(name):
-            kind = schema()[name]
-            if isinstance(kind, Category):
-                return Axis(name, tuple((i, i) for i in range(len(kind.values))))
-            cells = kind.cells()
-            ends = [cell.high for cell in cells]
-            scale = kind.scale
-            lows = [scale.low, *(scale.next(end) for end in ends[:-1])]
-            return Axis(name, tuple(zip(lows, [*ends[:-1], scale.high], strict=True)))
+        def bins(*names):
+            return histogram("t", 1, schema(), names).keys
 
-        views = [[axis("c")], [axis("r")], [axis("d"), axis("n")], [axis("long"), axis("truth")]]
+        views = [bins("c"), bins("r"), bins("d", "n"), bins("long", "truth")]
         self.same(engine.histograms(views), ducks.histograms(views), len(views))
 
     @pytest.mark.parametrize(
@@ -224,17 +272,14 @@ class OtherLooks:
     )
     def test_marginals(self, sql, groups, engine, ducks):
         query = parse(sql, {"t": Table("t", None, schema())})
-        keys = tuple(key.column for key in query.keys)
+        keys = tuple(key.partition for key in query.keys)
         (aggregate,) = query.aggregates
         measure = None
         if aggregate.function != "COUNT":
             measure = sum_of(aggregate.value, schema(), centred=aggregate.function == "AVG")
-        sets = (("listed",), ("d",), ("number", "r"), ("long", "t"), ("i",))
-        scan = MarginalScan(
-            keys, tuple(cell_count(schema()[key]) for key in keys), groups, query.where,
-            aggregate.value, measure, sets,
-            {name: cell_count(schema()[name]) for one in sets for name in one},
-        )  # fmt: skip
+        names = (("listed",), ("d",), ("number", "r"), ("long", "t"), ("i",))
+        sets = tuple(own(schema(), *each) for each in names)
+        scan = MarginalScan(keys, groups, query.where, aggregate.value, measure, sets)
         ours, theirs = engine.marginals(scan), ducks.marginals(scan)
         assert ours.totals() == theirs.totals()
         for place in range(len(sets)):
@@ -252,10 +297,10 @@ class OtherLooks:
             sum_of(Column("r"), schema(), centred=True),
         ]  # fmt: skip
         parts = tuple(
-            Part(measure, query.where, ("n",), weight)
+            Part(measure, query.where, own(schema(), "n"), weight)
             for measure, weight in zip(measures, (0.1, 0.2, 0.3, 0.15, 0.25), strict=True)
         )
-        scan = ContributionScan(parts, ("c", "d") if squared else (), steps, squared)
+        scan = ContributionScan(parts, own(schema(), "c", "d") if squared else (), steps, squared)
         theirs = self.lines(ducks.contributions(scan))
         assert self.lines(engine.contributions(scan, len(theirs))) == theirs
         assert engine.contributions(scan, len(theirs) - 1) is None

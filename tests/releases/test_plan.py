@@ -402,7 +402,7 @@ class TestScan:
             rho=0.1,
         )
         scan = made.scan(made.views)
-        assert scan.keys == ("a",)
+        assert [key.plain() for key in scan.keys] == ["a"]
         assert scan.where == made.query.where
         assert [measure for measure, _ in scan.measures] == [
             view.measure for view in made.views.values()

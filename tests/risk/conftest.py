@@ -19,6 +19,7 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.risk.rows import Rows
 from dpnb.views.measures import Scan
+from tests.kit.groups import own
 from tests.kit.loaded import loaded_once  # noqa: F401
 from tests.kit.noise import DiscreteNoise
 from tests.kit.one_database import one_database  # noqa: F401
@@ -156,7 +157,7 @@ def left_out(mixed: Table) -> Iterator[Callable[[Any], Any]]:
         scan = plan.scan(plan.views)
         wanted = repr(scan)
         if wanted not in measured:
-            apart = replace(scan, keys=("part", *scan.keys))
+            apart = replace(scan, keys=(*own(schema, "part"), *scan.keys))
             each = [one.reshape(len(parts), -1) for one in vectors(engine, apart)]
             base, *others = ([one[i] for one in each] for i in range(len(parts)))
             for one, other in zip(base, vectors(whole, scan), strict=True):

@@ -20,6 +20,7 @@ from dpnb.releases.plan import plan, shares
 from dpnb.risk.request import counted
 from dpnb.risk.selection import STEPS
 from dpnb.sql.parser import parse
+from tests.kit.groups import own
 
 STATEMENTS = {
     "count": "COUNT(*) FROM t",
@@ -228,7 +229,9 @@ class TestLines:
         engine.close()
 
     def test_rows_are_told_apart_by_columns(self, mixed, engine):
-        found = engine.contributions(scan(planned(mixed, STATEMENTS["sum"]), by=("g", "h")))
+        found = engine.contributions(
+            scan(planned(mixed, STATEMENTS["sum"]), by=own(mixed.schema, "g", "h"))
+        )
         frame = mixed.source
         codes = frame["g"].map({"a": 0, "b": 1, "c": 2}).astype("Float64")
         expected = (codes * 3 + frame["h"]).fillna(-1).astype(int)

@@ -21,7 +21,7 @@ import dpnb
 from dpnb import Category, Date, Integer, Real, Schema, Unit
 from dpnb.codes import Scale
 from dpnb.errors import SchemaError
-from dpnb.schema.columns import cell_count
+from dpnb.schema.partition import declared
 from dpnb.schema.schema import read_toml
 
 OPERATORS = {
@@ -140,50 +140,6 @@ class TestScaleOfFloats:
 
 def around(value):
     return [math.nextafter(value, -math.inf), value, math.nextafter(value, math.inf)]
-
-
-class TestBins:
-    def test_bins_are_right_closed_and_the_first_includes_its_left_end(self):
-        cells = Integer(17, 90, bins=[17, 30, 40, 90]).cells()
-        assert [cell.label for cell in cells] == ["[17, 30]", "(30, 40]", "(40, 90]"]
-        assert [(cell.low, cell.high) for cell in cells] == [(17, 30), (31, 40), (41, 90)]
-
-    def test_bins_of_reals_leave_no_gap_between_floats(self):
-        first, second = Real(0, 10, bins=[0, 2.5, 10]).cells()
-        assert (first.low, first.high) == (0.0, 2.5)
-        assert second.low == math.nextafter(2.5, math.inf)
-
-    def test_bins_of_days_are_right_closed(self):
-        kind = Date("2024-01-01", "2024-12-31", bins=["2024-01-01", "2024-06-30", "2024-12-31"])
-        first, second = kind.cells()
-        assert second.label == "(2024-06-30, 2024-12-31]"
-        assert second.low == first.high + 1
-
-    def test_bins_may_leave_part_of_the_bounds_out(self):
-        assert Integer(0, 100, bins=[10, 20]).cells()[0].low == 10
-
-    def test_without_bins_each_whole_number_and_each_day_is_a_group(self):
-        assert [cell.label for cell in Integer(1, 3).cells()] == [1, 2, 3]
-        assert [cell.label for cell in Date("2024-02-28", "2024-03-01").cells()] == [
-            "2024-02-28",
-            "2024-02-29",
-            "2024-03-01",
-        ]
-
-    def test_groups_are_counted_without_being_listed(self):
-        assert cell_count(Integer(-(2**53), 2**53)) == 2**54 + 1
-        assert cell_count(Real(0, 1)) == 0
-        assert cell_count(Real(0, 1, bins=[0, 1])) == 1
-        assert cell_count(Date("2024-01-01", "2024-01-10")) == 10
-        assert cell_count(Category(["a", "b"])) == 2
-
-    @given(st.lists(st.integers(-20, 20), min_size=2, max_size=6, unique=True).map(sorted))
-    @settings(deadline=None)
-    def test_every_code_between_the_edges_is_in_exactly_one_bin(self, edges):
-        cells = Integer(-20, 20, bins=edges).cells()
-        for code in range(-20, 21):
-            hits = sum(cell.low <= code <= cell.high for cell in cells)
-            assert hits == (edges[0] <= code <= edges[-1])
 
 
 class TestValuesOfLibraries:
@@ -307,7 +263,7 @@ BAD = [
     (lambda: Real(0, 1e-200), "the bounds of a Real must be between 1e-150 and 1e150 in size. Use"),
     (lambda: Real(1e9, 1e9 + 1e-4), "too close together"),
     (lambda: Real(0, 1, bins=[0, 2]), "an edge of the bins is outside the bounds"),
-    (lambda: Real(0, 1).cells(), "Declare bins=[...]"),
+    (lambda: declared("x", {"x": Real(0, 1)}).groups, "Declare bins=[...]"),
     (lambda: Date("2024-02-30", "2024-12-31"), "'2024-02-30' is not a date"),
     (lambda: Date("2024-12-31", "2024-01-01"), "low < high"),
     (lambda: Date("2024-01-01", "2024-12-31", bins=["2024-01-01"]), "at least two edges"),

@@ -54,7 +54,7 @@ class TestShapes:
             " FROM people GROUP BY sex",
             TABLES,
         )
-        assert query.keys == (Key("sex", "s"),)
+        assert query.keys == (Key.of("sex", "s", query.schema),)
         assert query.aggregates == (
             COUNT,
             Aggregate(Function.COUNT, Column("wage"), EVERY, "n"),
@@ -93,9 +93,8 @@ class TestShapes:
         assert having.aggregate.filter == age((31, 90))
 
     def test_a_group_column_need_not_be_shown(self):
-        assert parse("SELECT COUNT(*) FROM people GROUP BY sex", TABLES).keys == (
-            Key("sex", "sex"),
-        )
+        query = parse("SELECT COUNT(*) FROM people GROUP BY sex", TABLES)
+        assert query.keys == (Key.of("sex", "sex", query.schema),)
 
     def test_order_and_limit_act_on_results(self):
         query = parse(
@@ -160,7 +159,7 @@ class TestShapes:
         )
         assert query.aggregates[0].value == Column('odd "name"')
         assert query.aggregates[0].alias == "<i>&"
-        assert query.keys[0].column == "größe"
+        assert query.keys[0].partition.column == "größe"
 
     def test_the_largest_statement_is_read(self):
         parse(f"SELECT COUNT(*) FROM people{' ' * (20_000 - 27)}", TABLES)

@@ -363,10 +363,10 @@ def expected(
     view: Any, argument: Expression | None, keep: Callable[[Row], bool], data: list[Row]
 ) -> list[int]:
     """The exact vector of a view in ticks, by adding up row by row."""
-    sizes = [len(SCHEMA[key].cells()) for key in view.keys]
+    sizes = [key.size for key in view.keys]
     vector = [0] * math.prod(sizes)
     for row in data:
-        cells = [group(key, row[key]) for key in view.keys]
+        cells = [group(key.column, row[key.column]) for key in view.keys]
         if not keep(row) or None in cells:
             continue
         cell = 0
@@ -406,7 +406,7 @@ def test_exact_vectors_equal_those_of_a_plain_evaluation(data, asked):
             again = read(json.loads(json.dumps(describe(query))), query.schema)
             assert describe(again) == describe(query)
             assert [a.value for a in again.aggregates] == [a.value for a in query.aggregates]
-            assert [key.column for key in query.keys] == keys
+            assert [key.partition.column for key in query.keys] == keys
             planned = plan(query, read_accuracy(query, ZCDP, None, rho=1), 1, ZCDP)
             found = engine.measure(planned.scan(planned.views))
             order = {name: place for place, name in enumerate(planned.views)}

@@ -83,7 +83,7 @@ class TestMeaning:
             TABLES,
         )
         assert query.table == "sales"
-        assert [(key.column, key.alias) for key in query.keys] == [
+        assert [(key.partition.column, key.alias) for key in query.keys] == [
             ("products[product_id].category", "category")
         ]
         (mean,) = query.aggregates
@@ -144,7 +144,7 @@ class TestMeaning:
         )
         query = parse(text, TABLES)
         assert query.table == "sales"
-        assert query.keys[0].column == "cities[city].country"
+        assert query.keys[0].partition.column == "cities[city].country"
         assert query.where.columns == {"products[product_id]", "cities[city]"}
 
     @pytest.mark.parametrize("word", ["LEFT", "LEFT OUTER"])
@@ -159,7 +159,7 @@ class TestMeaning:
             "LEFT JOIN products b ON b.product_id = s.other_id GROUP BY a.category, b.category",
             TABLES,
         )
-        names = [key.column for key in query.keys]
+        names = [key.partition.column for key in query.keys]
         assert names == ["products[product_id].category", "products[other_id].category"]
         assert query.where == PRESENT
 
@@ -169,13 +169,13 @@ class TestMeaning:
             "GROUP BY p.product_id",
             TABLES,
         )
-        assert query.keys[0].column == "products[product_id].product_id"
+        assert query.keys[0].partition.column == "products[product_id].product_id"
 
     def test_using_names_the_column_of_the_measured_table(self):
         query = parse(
             "SELECT city, COUNT(*) FROM cities JOIN sales USING (city) GROUP BY city", TABLES
         )
-        assert (query.table, query.keys[0].column) == ("sales", "city")
+        assert (query.table, query.keys[0].partition.column) == ("sales", "city")
 
     def test_ids_are_looked_up_from_the_side_of_many_rows(self):
         one, other = (
@@ -203,7 +203,7 @@ class TestMeaning:
         )
         assert one == other
         assert one.table == "orders*visits"
-        assert [(key.column, key.alias) for key in one.keys] == [("visits[].day", "day")]
+        assert [(key.partition.column, key.alias) for key in one.keys] == [("visits[].day", "day")]
         assert TABLES["orders*visits"].unit == Unit("customer_id", 20, 2)
 
     def test_pairs_of_a_public_and_a_sensitive_table_are_sensitive(self):

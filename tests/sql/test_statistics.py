@@ -80,7 +80,9 @@ class TestQuantile:
         (cells,) = found.leaves
         assert (cells.function, cells.value) == ("CELLS", Column("age"))
         query = parse("SELECT sex, MEDIAN(age) FROM t GROUP BY sex", TABLES)
-        assert query.finer(cells).keys == (Key("sex", "sex"), Key("age", "age"))
+        assert query.finer(cells).keys == tuple(
+            Key.of(name, name, query.schema) for name in ("sex", "age")
+        )
 
     @pytest.mark.parametrize(
         "spelled",

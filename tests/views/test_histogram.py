@@ -331,13 +331,11 @@ class TestDeclaring:
     def test_every_row_falls_into_one_bin(self) -> None:
         for column, bins in (("n", [3, 5, 7]), ("n", None), ("r", [0.2, 0.5]), ("d", None)):
             given = {} if bins is None else {column: bins}
-            (axis,) = histogram("t", 1, self.SCHEMA, [column], given).axes
+            (axis,) = histogram("t", 1, self.SCHEMA, [column], given).keys
             scale = self.SCHEMA[column].scale
-            assert scale.union(axis.cells) == ((scale.low, scale.high),) or not scale.integral
-            assert axis.cells[0][0] == scale.low
-            assert axis.cells[-1][1] == scale.high
-            for (_, end), (start, _) in zip(axis.cells, axis.cells[1:], strict=False):
-                assert start == scale.next(end)
+            assert axis.numbers.support == ((scale.low, scale.high),)
+            assert [number for _, _, number in axis.numbers.pieces] == [*range(axis.size - 1)]
+            assert axis.numbers.null == axis.size - 1
 
     def test_equal_definitions_have_one_name(self) -> None:
         one = histogram("t", 1, self.SCHEMA, ["n"], {"n": [0, 9]}, "first")

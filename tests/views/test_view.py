@@ -16,6 +16,7 @@ import pytest
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.schema.columns import Category, Integer, Kind, Real
+from dpnb.schema.partition import labels
 from dpnb.schema.predicates import EVERY
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
@@ -23,6 +24,7 @@ from dpnb.sql.query import Query
 from dpnb.sql.values import Column
 from dpnb.views.measures import Count, Measure, Scan, Sum, Units, sum_of
 from dpnb.views.view import View, transposition, view_keys, views_of
+from tests.kit.groups import own
 
 Read = Callable[..., Query]
 
@@ -137,10 +139,10 @@ class TestTransposition:
     ) -> None:
         group = f" GROUP BY {', '.join(keys)}" if keys else ""
         query = read(f"SELECT {', '.join([*keys, 'COUNT(*) AS n'])} FROM t{group}")
-        cells = {key: [cell.label for cell in schema[key].cells()] for key in keys}
+        cells = {key: labels(schema[key]) for key in keys}
         in_query_order = list(itertools.product(*(cells[key] for key in keys)))
         in_view_order = list(itertools.product(*(cells[key] for key in sorted(keys))))
-        assert view_keys(query) == tuple(sorted(keys))
+        assert view_keys(query) == own(schema, *sorted(keys))
         for group_labels, place in zip(in_query_order, transposition(query), strict=True):
             by_key = dict(zip(keys, group_labels, strict=True))
             assert in_view_order[place] == tuple(by_key[key] for key in sorted(keys))
@@ -215,7 +217,9 @@ PLACES = len(values_around(KINDS["bit"]))
 TABLES = 3 * (PLACES + 1)
 """Many small tables in one, each in a group of its own: three without and with one row more."""
 SCHEMA = Schema({"table": Integer(0, TABLES), "g": Category(["p", "q"]), **KINDS})
-SCAN = Scan(("table", "g"), EVERY, tuple((measure, EVERY) for measure in MEASURES.values()))
+SCAN = Scan(
+    own(SCHEMA, "table", "g"), EVERY, tuple((measure, EVERY) for measure in MEASURES.values())
+)
 
 
 def measured(tables: list[list[dict[str, object]]]) -> list[list[list[int]]]:
@@ -226,7 +230,7 @@ def measured(tables: list[list[dict[str, object]]]) -> list[list[list[int]]]:
     )
     engine = DuckDBEngine(Table("t", frame, SCHEMA))
     exact = engine.measure(SCAN)
-    groups = len(SCHEMA["g"].cells())
+    groups = len(labels(SCHEMA["g"]))
     vectors = [
         np.reshape(list(exact.reveal(i)), (-1, groups)).tolist() for i in range(len(MEASURES))
     ]

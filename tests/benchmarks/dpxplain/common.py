@@ -87,8 +87,8 @@ class Case:
         self.table, self.weights = table, weights
         self.engine = engine or DuckDBEngine(table)
         query = parse(sql, {table.name: table})
-        (aggregate,), keys = query.aggregates, tuple(key.column for key in query.keys)
-        labels = [str(cell.label) for cell in table.schema[keys[0]].cells()]
+        (aggregate,), keys = query.aggregates, [key.partition.column for key in query.keys]
+        labels = list(map(str, query.keys[0].names))
         self.target = Target.of(
             query, aggregate, 1,
             [(labels.index(group),) for group in weights],

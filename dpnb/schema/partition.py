@@ -1,0 +1,289 @@
+"""Public groups of the codes of a column: its declared values, bins or codes, or those of an expression.
+
+A group is a list of intervals of codes, and perhaps the missing values. Groups are numbered from 0
+by their least codes. Nothing else reads the groups of a column.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dpnb.codes import Code, Interval, StepFunction
+from dpnb.errors import SchemaError
+from dpnb.schema.columns import EPOCH, Category, Date, Kind, Real, days
+from dpnb.schema.predicates import Within
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Ints: TypeAlias = npt.NDArray[np.int64]
+
+Label: TypeAlias = str | int | float | bool | datetime.date
+"""What a group is called in results."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Groups of the codes of one column.
+
+    Two partitions of a column are equal if they have the same groups, whatever these are called.
+
+    Parameters
+    ----------
+    column : str
+        A column of the schema, declared or looked up.
+    steps : StepFunction or None
+        From a code to the number of its group; a code without output is in none. None stands for
+        the column's own groups: its declared values, its bins, or else each code.
+    kind : Kind
+        The kind of the column.
+
+    Examples
+    --------
+    >>> from dpnb.schema.columns import Integer
+    >>> age = declared("age", {"age": Integer(17, 90, bins=[17, 30, 90])})
+    >>> age.size, age.within(1)
+    (2, Within(column='age', intervals=((31, 90),), null=False))
+    """
+
+    column: str
+    steps: StepFunction[int] | None
+    kind: Kind = field(compare=False, repr=False)
+
+    @property
+    def declared(self) -> bool:
+        """Whether the groups are the column's own."""
+        return self.steps is None
+
+    @cached_property
+    def numbers(self) -> StepFunction[int]:
+        """From a code to the number of its group."""
+        if self.steps is not None:
+            return self.steps
+        return StepFunction(
+            (low, high, number) for number, (low, high) in enumerate(_intervals(self.kind))
+        )
+
+    @cached_property
+    def size(self) -> int:
+        """Number of groups; 0 if none are declared."""
+        if self.steps is None:
+            return _count(self.kind)
+        null = -1 if self.steps.null is None else self.steps.null
+        return 1 + max([null, *(number for _, _, number in self.steps.pieces)])
+
+    @cached_property
+    def groups(self) -> tuple[tuple[Interval, ...], ...]:
+        """The intervals of codes of each group."""
+        groups: list[list[Interval]] = [[] for _ in range(self.size)]
+        for low, high, number in self.numbers.pieces:
+            groups[number].append((low, high))
+        return tuple(map(tuple, groups))
+
+    def within(self, number: int) -> Within:
+        """Return the condition that a row is in a group."""
+        return Within(self.column, self.groups[number], self.numbers.null == number)
+
+    @property
+    def anywhere(self) -> Within:
+        """The condition that a row is in any group."""
+        return Within(self.column, self.numbers.support, self.numbers.null is not None)
+
+    @property
+    def order(self) -> Any:
+        """By what the partitions of a view are sorted."""
+        if self.steps is None:
+            return self.column, (), -1
+        return self.column, self.steps.pieces, -1 if self.steps.null is None else self.steps.null
+
+    @cached_property
+    def arrays(self) -> tuple[Any, Any, Ints]:
+        """Least code, greatest code and group of each interval, shape (pieces,), ascending."""
+        import numpy as np
+
+        lows, highs, numbers = (
+            zip(*self.numbers.pieces, strict=True) if self.numbers.pieces else ((), (), ())
+        )
+        return np.array(lows), np.array(highs), np.array(numbers, np.int64)
+
+    def of(self, codes: npt.NDArray[Any]) -> Ints:
+        """Return the group of each code, -1 for none."""
+        return self._in_one(codes, codes)[0]
+
+    def _in_one(self, starts: npt.NDArray[Any], stops: npt.NDArray[Any]) -> tuple[Ints, bool]:
+        """Return the group that each interval meets, -1 for none, and whether a group ends in one."""
+        import numpy as np
+
+        lows, highs, numbers = self.arrays
+        if not len(lows):
+            return np.full(len(starts), -1, np.int64), False
+        first = np.minimum(np.searchsorted(highs, starts), len(highs) - 1)
+        met = (lows[first] <= stops) & (highs[first] >= starts)
+        cut = met & ((lows[first] > starts) | (highs[first] < stops))
+        return np.where(met, numbers[first], -1), bool(cut.any())
+
+    def finer(self, other: Partition) -> Ints | None:
+        """Return the group of another partition of the column that each group lies in.
+
+        -1 stands for none of them. The result is None if a group lies in several, or only a part of
+        it in one.
+        """
+        import numpy as np
+
+        starts, stops, numbers = self.arrays
+        found, cut = other._in_one(starts, stops)
+        if cut:
+            return None
+        if self.numbers.null is not None:
+            numbers = np.append(numbers, self.numbers.null)
+            found = np.append(found, -1 if other.numbers.null is None else other.numbers.null)
+        result = np.full(self.size, -1, np.int64)
+        result[numbers] = found
+        return result if (result[numbers] == found).all() else None
+
+    def plain(self) -> Any:
+        """Return the groups as plain data (JSON): the column's name if they are its own.
+
+        Others are ``[column, [[low, high, number], ...]]``, with the number of the group of missing
+        values at the end if there is one.
+        """
+        if self.steps is None:
+            return self.column
+        pieces = [list(piece) for piece in self.steps.pieces]
+        null = [] if self.steps.null is None else [self.steps.null]
+        return [self.column, pieces, *null]
+
+
+def declared(column: str, kinds: Mapping[str, Kind]) -> Partition:
+    """Return a column's own groups."""
+    return _declared(column, kinds[column])
+
+
+@lru_cache(maxsize=512)
+def _declared(column: str, kind: Kind) -> Partition:
+    return Partition(column, None, kind)
+
+
+def grouped(column: str, kinds: Mapping[str, Kind], outputs: StepFunction[Any]) -> Partition:
+    """Return the groups of codes with equal outputs, numbered by their least codes.
+
+    A code without output is in no group. Groups that are the column's own are these.
+
+    Examples
+    --------
+    >>> from dpnb.schema.columns import Integer
+    >>> kinds = {"n": Integer(0, 3)}
+    >>> grouped("n", kinds, StepFunction([(0, 0, "a"), (1, 2, "b"), (3, 3, "a")])).plain()
+    ['n', [[0, 0, 0], [1, 2, 1], [3, 3, 0]]]
+    >>> grouped("n", kinds, StepFunction([(n, n, n % 9) for n in range(4)])).plain()
+    'n'
+    """
+    seen: list[Hashable] = [*outputs.outputs]
+    if outputs.null is not None:
+        seen.append(outputs.null)
+    numbers = {output: number for number, output in enumerate(dict.fromkeys(seen))}
+    return _partition(column, kinds, outputs.then(numbers.__getitem__))
+
+
+def read(data: Any, kinds: Mapping[str, Kind]) -> Partition:
+    """Build a partition from the data of :meth:`Partition.plain`."""
+    if isinstance(data, str):
+        return declared(data, kinds)
+    column, pieces, *null = data
+    steps = StepFunction(((low, high, int(number)) for low, high, number in pieces), *null)
+    return _partition(str(column), kinds, steps)
+
+
+def _partition(column: str, kinds: Mapping[str, Kind], steps: StepFunction[int]) -> Partition:
+    own = declared(column, kinds)
+    made = Partition(column, steps, kinds[column])
+    return own if own.size == made.size > 0 and own.numbers == steps else made
+
+
+def column_of(data: Any) -> str:
+    """Return the column of a partition from the data of :meth:`Partition.plain`."""
+    return data if isinstance(data, str) else str(data[0])
+
+
+def present(data: Any) -> list[Any]:
+    """Return the condition, in plain form, that a row is in a group of a partition in plain form.
+
+    Of a column's own groups it says only that the value is not missing.
+    """
+    if isinstance(data, str):
+        return [data, [[-math.inf, math.inf]], False]
+    column, pieces, *null = data
+    covered = StepFunction((low, high, True) for low, high, _ in pieces)
+    return [column, covered.where(True), bool(null)]
+
+
+@lru_cache(maxsize=512)
+def labels(kind: Kind) -> tuple[str | int, ...]:
+    """Return what a column's own groups are called, in order.
+
+    Examples
+    --------
+    >>> from dpnb.schema.columns import Integer
+    >>> labels(Integer(17, 90, bins=[17, 30, 90])), labels(Integer(1, 3))
+    (('[17, 30]', '(30, 90]'), (1, 2, 3))
+    """
+    if isinstance(kind, Category):
+        return kind.values
+    if kind.bins is not None:
+        pairs = enumerate(itertools.pairwise(kind.bins))
+        return tuple(f"{'(' if i else '['}{low}, {high}]" for i, (low, high) in pairs)
+    first, last = _whole(kind)
+    if isinstance(kind, Date):
+        return tuple(
+            (EPOCH + datetime.timedelta(day)).isoformat() for day in range(first, last + 1)
+        )
+    return tuple(range(first, last + 1))
+
+
+def plain_label(label: Label) -> Any:
+    """Return a label as plain data (JSON)."""
+    return {"date": label.isoformat()} if isinstance(label, datetime.date) else label
+
+
+def read_label(data: Any) -> Label:
+    """Build a label from the data of :func:`plain_label`."""
+    if isinstance(data, Mapping):
+        return datetime.date.fromisoformat(data["date"])
+    label: Label = data
+    return label
+
+
+def _intervals(kind: Kind) -> Sequence[Interval]:
+    """Return the codes of each of a column's own groups."""
+    if isinstance(kind, Category) or kind.bins is None:
+        first, last = _whole(kind)
+        return [(code, code) for code in range(first, last + 1)]
+    edges: Sequence[Code] = (
+        [days(edge) for edge in kind.bins] if isinstance(kind, Date) else kind.bins
+    )
+    # right-closed; the first bin includes its left end
+    starts = [edges[0], *map(kind.scale.next, edges[1:-1])]
+    return list(zip(starts, edges[1:], strict=True))
+
+
+def _whole(kind: Kind) -> tuple[int, int]:
+    if isinstance(kind, Real):
+        raise SchemaError("a Real column has no groups without bins", "Declare bins=[...] for it.")
+    return int(kind.scale.low), int(kind.scale.high)
+
+
+def _count(kind: Kind) -> int:
+    """Return the number of a column's own groups, without listing them."""
+    if not isinstance(kind, Category) and kind.bins is not None:
+        return len(kind.bins) - 1
+    if isinstance(kind, Real):
+        return 0
+    first, last = _whole(kind)
+    return last - first + 1
