@@ -399,7 +399,6 @@ WRONG_JOINS = [
      "people p JOIN visits v ON p.id = v.id"),
     ("sales" + "".join(f" JOIN goods g{i} ON sales.good = g{i}.good" for i in range(MOST_JOINS + 1)), "Join fewer tables.",
      "sales JOIN goods ON sales.good = goods.good"),
-    ("(SELECT DISTINCT good FROM sales)", "Tables: sales, goods,", "sales"),
     ("sales TABLESAMPLE (10 PERCENT)", "Write only the name of the table.", "sales"),
     ("range(10)", "Name a declared table.", "sales"),
 ]  # fmt: skip

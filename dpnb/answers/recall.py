@@ -19,6 +19,7 @@ from dpnb.releases.accuracy import Accuracy
 from dpnb.releases.catalogue import Choice
 from dpnb.releases.plan import Plan, at_levels
 from dpnb.releases.runner import Runner
+from dpnb.schema.persons import origin
 from dpnb.schema.table import Table
 from dpnb.sql.canonical import read
 from dpnb.views.measures import Units
@@ -40,7 +41,7 @@ def charge_of(store: Store, tables: Mapping[str, Table], row: str, reference: Re
         or charge is None
         or not charge.levels
         or "decision" in charge.query
-        or charge.query["table"] not in tables
+        or origin(charge.query["table"]) not in tables
         or charge.version != store.version(charge.query["table"])
     ):
         raise RequestError(

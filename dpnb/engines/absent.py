@@ -10,6 +10,7 @@ from dpnb.engines.scans import Engine
 from dpnb.errors import EngineError
 from dpnb.schema.joins import Join
 from dpnb.schema.table import NoData, Table
+from dpnb.sql.features import Persons
 
 
 class AbsentEngine:
@@ -39,6 +40,10 @@ class AbsentEngine:
         """Do nothing: there are no rows."""
 
     def paired(self, other: Engine, table: Table) -> Engine:
+        """Return an engine without rows."""
+        return AbsentEngine(self._source)
+
+    def persons(self, persons: Persons) -> Engine:
         """Return an engine without rows."""
         return AbsentEngine(self._source)
 

@@ -22,7 +22,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dpnb.engines.arrays import Arrays, are_counted
 from dpnb.engines.contributions import Contributions, ContributionScan
@@ -568,6 +568,12 @@ class DuckDBEngine(StatementEngine):
             {},
             {},
         )
+        return engine
+
+    def _derived(self, table: Table, relation: str) -> Self:
+        """Return an engine of other rows on the same connection, which are never in memory."""
+        engine = super()._derived(table, relation)
+        engine._pairs, engine._arrays, engine._positions = True, None, {}
         return engine
 
     def _codes(self, *, ids: bool, text: bool = False) -> Any:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dpnb.engines.marginals import Marginals, MarginalScan
     from dpnb.schema.joins import Join
     from dpnb.schema.table import Table
+    from dpnb.sql.features import Persons
 
 T = TypeVar("T")
 
@@ -115,6 +116,10 @@ class Engine(Protocol):
 
     def paired(self, other: Engine, table: Table) -> Engine:
         """Return an engine of the pairs of rows with one id, from this engine and another one."""
+        ...
+
+    def persons(self, persons: Persons) -> Engine:
+        """Return an engine of the rows of a table of persons, whose base table is this engine's."""
         ...
 
     def measure(self, scan: Scan) -> Exact:

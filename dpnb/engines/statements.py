@@ -13,11 +13,12 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from dpnb.engines.contributions import Contributions, ContributionScan
 from dpnb.engines.dialect import Dialect, Measuring
 from dpnb.engines.marginals import Marginals, MarginalScan
+from dpnb.engines.persons import persons_relation
 from dpnb.engines.rules import Reading
 from dpnb.engines.scans import Engine, Exact, Tally, engine_failure, guarded
 from dpnb.engines.sources import repeated
@@ -27,6 +28,7 @@ from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import EVERY
 from dpnb.schema.schema import Schema, groups_asked
 from dpnb.schema.table import Table
+from dpnb.sql.features import Persons
 from dpnb.views.measures import Scan
 
 if TYPE_CHECKING:
@@ -161,6 +163,23 @@ class StatementEngine(ABC):
     def paired(self, other: Engine, table: Table) -> Engine:
         """Raise an error; ``obstacle`` says why."""
         raise engine_failure()
+
+    def persons(self, persons: Persons) -> Engine:
+        """Return an engine of the rows of a table of persons, whose base table is this engine's.
+
+        It shares the connection, and computes its rows anew for each request.
+        """
+        relation = persons_relation(self._sql, persons, self._key, text=self._text_ids)
+        return self._derived(persons.table(), relation)
+
+    def _derived(self, table: Table, relation: str) -> Self:
+        """Return an engine of other rows on the same connection."""
+        engine = object.__new__(type(self))
+        engine.__dict__.update(self.__dict__)
+        engine._schema, engine._rows = table.schema, relation
+        engine._sql = type(self._sql)(table.schema, relation)
+        engine._sql.most_rows = self._sql.most_rows
+        return engine
 
     def measure(self, scan: Scan) -> Exact:
         """Return one exact vector for each measure, in ticks: one statement, one scan.

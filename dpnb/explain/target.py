@@ -16,6 +16,7 @@ from dpnb.sql.canonical import plain_value
 from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Query
 from dpnb.views.measures import Sum, sum_of
+from dpnb.views.view import unit_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class Target:
         return {
             "table": self.table,
             "version": self.version,
-            "unit": None if self.unit is None else [self.unit.column, self.unit.max_rows],
+            "unit": unit_of(self.table, self.unit),
             "keys": [key.plain() for key in self.keys],
             "where": plain(self.where),
             "function": self.aggregate.function,

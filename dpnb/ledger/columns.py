@@ -2,7 +2,8 @@
 
 A view reads the columns of its keys, its condition and its value; a declared histogram reads its
 axes. For a one-off release, every name in its public definition counts. A lookup reads the column
-in the other table and the column that it is looked up by.
+in the other table and the column that it is looked up by. Whatever is asked of a table of persons
+reads every column that decides on its rows or their values.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any, TypeAlias
 from dpnb.schema import predicates
 from dpnb.schema.joins import looked_up
 from dpnb.schema.partition import column_of
+from dpnb.schema.persons import definition_of, is_persons, name_of
 from dpnb.sql.canonical import read_value
+from dpnb.sql.features import Feature
 
 Named: TypeAlias = tuple[str, str]
 """The name of a table and of one of its columns."""
@@ -68,11 +71,26 @@ def reads(known: Collection[Named], columns: Collection[Named]) -> bool:
 
 def resolved(table: str, names: Collection[str]) -> frozenset[Named]:
     """Return the columns that the names in a statement over a table refer to."""
+    if is_persons(table):
+        return _behind(table)
     return frozenset(column for name in names for column in _resolved(table, name))
+
+
+@lru_cache(maxsize=256)
+def _behind(table: str) -> frozenset[Named]:
+    """Return the columns that the rows of a table of persons depend on."""
+    definition = definition_of(table)
+    of = definition["of"]
+    names = {*definition["keys"], *predicates.read(definition["where"]).columns}
+    for feature in definition["features"]:
+        names |= Feature.read(feature).columns
+    return resolved(of if isinstance(of, str) else name_of(of), names)
 
 
 @lru_cache(maxsize=4096)
 def _resolved(table: str, name: str) -> tuple[Named, ...]:
+    if is_persons(name):
+        return tuple(_behind(name))
     lookup = looked_up(name)
     if lookup is None:
         return ((table, name),)

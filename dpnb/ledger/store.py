@@ -22,6 +22,7 @@ from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.path import find
 from dpnb.private import STAMPS, Stamp
+from dpnb.schema.persons import origin
 from dpnb.schema.table import NoData, Table
 
 _LEDGERS: dict[Stamp, str] = {
@@ -454,7 +455,11 @@ class Store:
         return list(self._opened[table].rule(table)["last"])
 
     def version(self, table: str) -> int:
-        """Return a table's version; refuse if another kernel has opened a newer one."""
+        """Return a table's version; refuse if another kernel has opened a newer one.
+
+        That of a table of persons is the version of the table whose rows it is made of.
+        """
+        table = origin(table)
         if self.versions[table] != self._opened[table]:
             raise LedgerError(
                 f"another session opened a newer version of table {table!r}",

@@ -15,6 +15,7 @@ from typing import Any
 from dpnb.errors import RequestError, given
 from dpnb.ledger.store import Store
 from dpnb.releases.held import Held, ReleaseCache, planned
+from dpnb.schema.persons import is_persons, origin
 from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import describe, read
 from dpnb.sql.query import Query
@@ -77,6 +78,11 @@ def read_claim(
         raise RequestError(
             "a claim needs exactly one COUNT, SUM or AVG, and no GROUP BY",
             "Name the group in WHERE, and protect each group on its own.",
+        )
+    if is_persons(query.table):
+        raise RequestError(
+            "a claim cannot be about one row for each id",
+            "Protect a claim about the rows of the table, without GROUP BY the id.",
         )
     if not isinstance(operator, str) or operator not in OPERATORS:
         raise RequestError(
@@ -158,12 +164,33 @@ def guard_response(store: Store, table: str) -> None:
     ------
     RequestError
     """
-    claim_tables = [entry["query"]["table"] for entry in store.provenance.claims.values()]
-    if not {table, *table.split("*")}.isdisjoint(claim_tables):
+    if _is_claimed(store, table):
         raise RequestError(
             "randomised response is not available: the owner protects a claim about this table",
             "Decide with mode='certified'. Nothing was charged.",
         )
+
+
+def guard_persons(store: Store, table: str) -> None:
+    """Refuse answers about the persons of a table about which the owner protects a claim.
+
+    What they say about the claim is not weighed.
+
+    Raises
+    ------
+    RequestError
+    """
+    if is_persons(table) and _is_claimed(store, origin(table)):
+        raise RequestError(
+            "statements about one row for each id are not available: the owner protects a claim about "
+            "this table",
+            "Ask about its rows, without GROUP BY the id. Nothing was charged.",
+        )
+
+
+def _is_claimed(store: Store, table: str) -> bool:
+    claim_tables = [entry["query"]["table"] for entry in store.provenance.claims.values()]
+    return not {table, *table.split("*")}.isdisjoint(claim_tables)
 
 
 def check(

@@ -6,7 +6,7 @@ from typing import Any
 
 from dpnb.ledger.accountant import Cost
 from dpnb.ledger.accounts import OWNER
-from dpnb.owner.claims import guard, guard_response
+from dpnb.owner.claims import guard, guard_persons, guard_response
 from dpnb.releases.request import Request
 from dpnb.releases.runner import Runner
 
@@ -21,6 +21,7 @@ def protect(runner: Runner, request: Request[Any, Any], plan: Any, cost: Cost) -
     store = runner.store
     if not store.provenance.claims or request.analyst == OWNER:
         return
+    guard_persons(store, request.table(plan))
     views = getattr(plan, "views", None)
     if request.verb == "decide" and views is None:
         guard_response(store, request.table(plan))

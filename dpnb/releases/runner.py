@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from dpnb.codes import truth
-from dpnb.engines.scans import Engine, guarded
+from dpnb.engines.scans import guarded
 from dpnb.errors import (
     BudgetError,
     DpnbError,
@@ -34,6 +34,7 @@ from dpnb.privacy.budget import Budget
 from dpnb.privacy.noise import Noise, SecureNoise
 from dpnb.private import Stamp
 from dpnb.releases.catalogue import DeclaredViews
+from dpnb.releases.derived import Engines, Tables
 from dpnb.releases.held import ReleaseCache
 from dpnb.releases.memo import Memo
 from dpnb.releases.request import P, R, Ready, Request, definitions_of, header
@@ -64,9 +65,9 @@ class Runner:
 
     Attributes
     ----------
-    tables : dict of str to Table
-        Including columns from joined tables, and pairs of tables.
-    engines : dict of str to Engine
+    tables : Tables
+        Including columns from joined tables, pairs of tables, and by their names tables of persons.
+    engines : Engines
     store : Store
         Read and written under ``lock``.
     declared : DeclaredViews
@@ -113,8 +114,8 @@ class Runner:
         self.lock = threading.RLock()
         self.memo = Memo()
         self._protect = protect
-        self.tables: dict[str, Table] = dict(tables)
-        self.engines: dict[str, Engine] = {}
+        self.tables = Tables(tables)
+        self.engines = Engines(self.tables)
         self.store = Store(ledger, anchor, new_anchor=new_anchor)
         try:
             if self.store.new and budget is None:
@@ -124,16 +125,17 @@ class Runner:
             for name, table in self.tables.items():
                 self.engines[name] = engine_of(table)
                 checkpoint()
-            self.tables = joined(
-                self.tables,
-                lambda name, join: self.engines[name].obstacle(self.engines[join.table], join),
+            self.tables.update(
+                joined(
+                    self.tables,
+                    lambda name, join: self.engines[name].obstacle(self.engines[join.table], join),
+                )
             )
             base_tables = list(self.tables.values())
             paired = [pair for table in base_tables for pair in table.pairs.values()]
             pairs = {pair.name: pair for pair in paired if isinstance(pair, Table)}
             self.tables |= pairs
-            schemas = {name: table.schema for name, table in self.tables.items()}
-            self.cache = ReleaseCache(self.memo, schemas)
+            self.cache = ReleaseCache(self.memo, self.tables)
             self.store.open(
                 list(self.tables.values()),
                 partial(self._fingerprint, {}),

@@ -154,10 +154,12 @@ def unit_text(unit: Sequence[Any] | None) -> str:
     --------
     >>> unit_text(["customer_id", 20])
     'all rows of one customer_id, at most 20 kept'
+    >>> unit_text(["customer_id", 1, 20]) == unit_text(["customer_id", 20])
+    True
     """
     if unit is None:
         return "row"
-    column, most = unit
+    column, *_, most = unit
     return f"all rows of one {column}, at most {most:,} kept"
 
 

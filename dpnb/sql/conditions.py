@@ -10,6 +10,7 @@ from sqlglot import expressions as exp
 from dpnb.codes import Interval
 from dpnb.errors import SchemaError, nearest
 from dpnb.schema.columns import Category, Constant, Integer, Kind
+from dpnb.schema.persons import kept_rows
 from dpnb.schema.predicates import EVERY, NONE, And, Or, Predicate, Within, simplify
 from dpnb.schema.reading import canonical
 from dpnb.sql.constants import Constants, is_constant, number
@@ -252,6 +253,14 @@ class Conditions:
             intervals = kind.compare(operator, value)
         except SchemaError as error:
             self.refuse(f"column {column!r}: {error.what}", error.hint, node)
+        most = kept_rows(self.scope.base.name)
+        if not intervals and most is not None and not isinstance(kind, Category):
+            self.refuse(
+                f"{self.scope.spelled(column)!r} is never so: it goes from {kind.low} to {kind.high}",
+                f"At most {most:,} rows of each id are kept, so this is known without asking. Change the "
+                "value, or declare a larger max_rows.",
+                node,
+            )
         if not intervals and operator == "=" and not isinstance(kind, Category):
             self.refuse(
                 f"{column!r} never equals this value: it goes from {kind.low} to {kind.high}",

@@ -19,6 +19,7 @@ from dpnb.sql.aggregates import Aggregates
 from dpnb.sql.conditions import Conditions
 from dpnb.sql.contributions import Contributions
 from dpnb.sql.having import HavingReader
+from dpnb.sql.persons import PersonsReader, name_results
 from dpnb.sql.quantiles import spread
 from dpnb.sql.query import (
     MAX_CELLS,
@@ -141,7 +142,9 @@ class _Statement:
         if select.args.get("kind"):
             self.refuse("SELECT AS is not supported", "List the columns.", select)
         select.set("expressions", spread(self.source, select.expressions))
-        scope = read_from(self.source, self.tables, select)
+        persons = PersonsReader(self.source, self.tables, self.params)
+        scope = read_from(self.source, self.tables, select, persons.relation)
+        name_results(select, scope.relations)
         self.schema = scope.base.schema
         self.conditions = Conditions(self.source, scope, self.params)
         contributions = Contributions(self.source, scope, written)

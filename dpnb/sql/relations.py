@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -26,7 +26,8 @@ class Relation:
 
     ``names`` can qualify its columns, case-folded; ``shown`` is the name in the statement. The rows
     of a table without ``join`` are measured. With ``paired`` these are pairs of its rows with rows
-    of another table, and ``paired`` is the table of the pairs.
+    of another table, and ``paired`` is the table of the pairs. For a query in FROM, ``results`` has
+    the columns of ``table`` by its own case-folded names, and ``ids`` its names of the id.
     """
 
     table: Table
@@ -35,21 +36,26 @@ class Relation:
     join: Join | None = None
     inner: bool = True
     paired: Table | None = None
+    results: Mapping[str, str] | None = None
+    ids: frozenset[str] = frozenset()
 
     def find(self, name: str) -> str | None:
         """Return the internal name of a column, or None if there is no such column."""
-        column = self.table.schema.find(name)
+        own = self.results
+        column = self.table.schema.find(name) if own is None else own.get(name.casefold())
         if column is None or self.join is not None:
             return None if column is None or self.join is None else self.join.attribute(column)
         return f"{self.table.name}[].{column}" if self.paired else column
 
     def has(self, name: str) -> bool:
         """Return whether a column is declared or is the id column."""
-        return self.table.schema.find(name) is not None or self.identifies(name)
+        return self.find(name) is not None or self.identifies(name)
 
     def identifies(self, name: str) -> bool:
         """Return whether a column is the id column of the privacy unit."""
         unit = self.table.unit
+        if self.results is not None:
+            return name.casefold() in self.ids
         return unit is not None and unit.column.casefold() == name.casefold()
 
 
@@ -86,6 +92,11 @@ class Scope:
         candidates = ((relation, relation.find(name)) for relation in self.of(qualifier))
         found = [(relation, column) for relation, column in candidates if column is not None]
         return found[:1] if qualifier is None and name.casefold() in self.merged else found
+
+    def spelled(self, column: str) -> str:
+        """Return the name that the statement gives to a column of a query in FROM."""
+        results = self.relations[0].results or {}
+        return next((name for name, own in results.items() if own == column), column)
 
     def is_unit(self, name: str, qualifier: str | None) -> bool:
         """Return whether a column holds the ids of the measured table.
@@ -124,17 +135,28 @@ class Entry:
     links: list[Link] = field(default_factory=list)
 
 
-def read_from(source: Source, tables: Mapping[str, Table], select: exp.Select) -> Scope:
-    """Read FROM and JOIN."""
-    return _From(source, tables).read(select)
+def read_from(
+    source: Source,
+    tables: Mapping[str, Table],
+    select: exp.Select,
+    derived: Callable[[Node], Relation | None],
+) -> Scope:
+    """Read FROM and JOIN; ``derived`` reads a query in FROM that groups, and returns None for others."""
+    return _From(source, tables, derived).read(select)
 
 
 class _From:
     """Reader of FROM and its joins."""
 
-    def __init__(self, source: Source, tables: Mapping[str, Table]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        tables: Mapping[str, Table],
+        derived: Callable[[Node], Relation | None],
+    ) -> None:
         self.refuse = source.refuse
         self.source = source
+        self.derived = derived
         # tables of pairs have names that are not identifiers
         self.tables = {name: table for name, table in tables.items() if name.isidentifier()}
         self.merged: set[str] = set()
@@ -237,6 +259,9 @@ class _From:
         return next((link for link in entries[place].links if link.other(place)[0] < place), None)
 
     def relation(self, node: Node | None, word: str, *, alone: bool) -> Relation:
+        derived = self.derived(node) if isinstance(node, exp.Subquery) else None
+        if derived is not None:
+            return derived
         if not isinstance(node, exp.Table):
             what = f"only a declared table can follow {word}"
             if node is None:

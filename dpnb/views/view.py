@@ -15,6 +15,7 @@ from typing import Any, assert_never
 from dpnb.privacy.calibrate import NoiseDistribution, distribution
 from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.schema.partition import Label, Partition
+from dpnb.schema.persons import kept_rows
 from dpnb.schema.predicates import EVERY, NONE, And, Predicate, Within, can_hold, plain, simplify
 from dpnb.schema.schema import Schema, Unit, groups_counted
 from dpnb.sql.functions import Function
@@ -58,7 +59,7 @@ class View:
             **line_entry,
             "table": self.table,
             "version": self.version,
-            "unit": None if self.unit is None else [self.unit.column, self.unit.max_rows],
+            "unit": unit_of(self.table, self.unit),
             "keys": self.plain_keys(),
             "where": plain(self.where),
             "measure": self.measure.definition(),
@@ -132,6 +133,17 @@ class View:
         """Convert a released lattice vector to units of the measure."""
         numerator, denominator = self.granularity.as_integer_ratio()
         return [entry * numerator / denominator for entry in vector]
+
+
+def unit_of(table: str, unit: Unit | None) -> list[Any] | None:
+    """Return the privacy unit of a table as plain data: its ids, their rows, and their kept rows.
+
+    The kept rows are named only if they are those of another table: see ``dpnb.schema.persons``.
+    """
+    kept = kept_rows(table)
+    if unit is None:
+        return None
+    return [unit.column, unit.max_rows, *([] if kept is None else [kept])]
 
 
 def view_keys(query: Query) -> tuple[Partition, ...]:

@@ -219,6 +219,7 @@ class TestUnits(Units):
         everywhere = Table("t", None, self.SCHEMA, Unit("person", max_rows=3))
         for sql, asked in itertools.product(self.STATEMENTS, (table, everywhere)):
             assert vectors(asked, sql, engine) == vectors(asked, sql, ducks)
+        assert self.lines_of_persons(engine, table) == self.lines_of_persons(ducks, table)
         for squared in (False, True):
             scan = self.scan(squared)
             ours, theirs = engine.contributions(scan), ducks.contributions(scan)

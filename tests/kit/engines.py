@@ -23,6 +23,7 @@ from dpnb.engines.marginals import MarginalScan
 from dpnb.schema.columns import Kind
 from dpnb.schema.partition import grouped
 from dpnb.schema.predicates import EVERY, Within
+from dpnb.sql.features import read_persons
 from dpnb.sql.parser import parse
 from dpnb.sql.values import Column
 from dpnb.views.histogram import histogram
@@ -333,6 +334,21 @@ class Units:
         "SELECT d, COUNT(DISTINCT person) AS p FROM t GROUP BY d",
         "SELECT d, COUNT(DISTINCT person) AS p FROM t WHERE d < '2024-01-04' GROUP BY d",
     )
+
+    PERSONS = (
+        "SELECT COUNT(*) FROM (SELECT person, SUM(n) AS a, AVG(n) AS b, SUM(r) AS c, AVG(r) AS d, MIN(d) AS e, "
+        "MAX(h) AS f, MEDIAN(r) AS h, COUNT(DISTINCT g) AS i, COUNT(g) AS j, SUM(n * 2 - 1) FILTER (WHERE g = 'a') "
+        "AS k, ANY_VALUE(g) AS l, FIRST(r ORDER BY d) AS m, LAST(g ORDER BY n) AS o, ARG_MAX(h, n) AS q, "
+        "BOOL_OR(r > 1) AS s FROM t WHERE n > 1 OR g IS NULL GROUP BY person) AS p"
+    )
+
+    def lines_of_persons(self, engine, table):
+        """The lines of a table of persons in an engine, in any order."""
+        tables = {"t": table}
+        name = parse(self.PERSONS, tables).table
+        persons = engine.persons(read_persons(name, tables))
+        lines = persons._ask([f"SELECT * FROM {persons._rows}"])
+        return sorted(map(repr, map(tuple, lines)))
 
     def rows(self, ids):
         rng = np.random.default_rng(4)

@@ -337,6 +337,7 @@ class TestUnits(Units):
         everywhere = Table("t", None, self.SCHEMA, Unit("person", max_rows=3))
         for sql, asked in itertools.product(self.STATEMENTS, (table, everywhere)):
             assert vectors(engine, asked, sql) == vectors(ducks, asked, sql)
+        assert self.lines_of_persons(engine, table) == self.lines_of_persons(ducks, table)
         kept = engine._rows
         engine.close()
         ducks.close()

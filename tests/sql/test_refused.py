@@ -125,9 +125,9 @@ REFUSED = [
     ),
     (
         "SELECT COUNT(*) FROM (SELECT DISTINCT age FROM t)",
-        "only a declared table",
+        "'t' protects a row, so a query in FROM cannot group its rows",
         None,
-        "Tables: t",
+        "Declare the people whose rows these are",
     ),
     ("SELECT COUNT(*) FROM (VALUES (1)) x", "only a declared table", "x", "Tables: t"),
     ("SELECT COUNT(*) FROM unnest([1])", "only a declared table", "1", "Tables: t"),

@@ -29,6 +29,7 @@ from dpnb.display.text import (
 from dpnb.errors import printable
 from dpnb.formats import label, label_text, loss_text, percent
 from dpnb.privacy.loss import PrivacyLoss
+from dpnb.schema.persons import shown_name
 from dpnb.schema.schema import kept_note
 from dpnb.sql.functions import Function
 
@@ -176,7 +177,7 @@ def answer_body(answer: Answer) -> str:
     )
     names = " and ".join(aggregate.alias for aggregate in columns)
     by = f"{' by ' if names else ''}{', '.join(table.keys)}" if table.keys else ""
-    caption = elements.caption(f"{names}{by}, from {answer.table}")
+    caption = elements.caption(f"{names}{by}, from {shown_name(answer.table)}")
     stamps = elements.stamped(answer.stamp, answer.conditional)
     return (
         f'<div class="dpnb-body">{stamps}<table class="dpnb-table">{caption}'

@@ -37,6 +37,7 @@ from dpnb.estimation.estimates import Intervals
 from dpnb.formats import loss_text, part_text, percent
 from dpnb.privacy.loss import amount_text
 from dpnb.results import InfoTable
+from dpnb.schema.persons import shown_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -297,7 +298,7 @@ def _groups(made: Decision) -> str:
         else:
             heads += elements.head(f"{reading.alias}, {percent(made.confidence)} interval")
     rows = "".join(_row(made, group, readings, axis) for group in groups)
-    caption = elements.caption(f"{made.table}: groups with {made.condition}")
+    caption = elements.caption(f"{shown_name(made.table)}: groups with {made.condition}")
     return (
         f'<table class="dpnb-table">{caption}<thead><tr>{heads}</tr></thead>'
         f"<tbody>{rows}</tbody></table>"

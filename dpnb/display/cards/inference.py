@@ -26,6 +26,7 @@ from dpnb.display.text import MAX_ROWS, aligned, group_cells, info_table_text, s
 from dpnb.errors import printable
 from dpnb.formats import ends_text, figure, percent, share_text, whole
 from dpnb.results import InfoTable
+from dpnb.schema.persons import shown_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -192,7 +193,9 @@ def inference_body(inference: Inference) -> str:
     )
     names = " and ".join(aggregate.alias for aggregate in aggregates)
     by = f" by {', '.join(inference.keys)}" if inference.keys else ""
-    caption = elements.caption(f"{names}{by}, from past answers about {inference.table}")
+    caption = elements.caption(
+        f"{names}{by}, from past answers about {shown_name(inference.table)}"
+    )
     stamped = elements.stamped(inference.stamp, inference.conditional)
     return (
         f'<div class="dpnb-body dpnb-infer">{stamped}<table class="dpnb-table">{caption}'

@@ -1,0 +1,140 @@
+"""The rows of a table of persons, as a relation over the kept rows of its base table.
+
+Each value is a function of the multiset of an id's kept rows: sums are whole numbers of ticks, and
+where rows have an order, the secret order of an id's rows and then all their codes break ties. So a
+row of the relation is the same in whichever order an engine reads the rows, and other people's rows
+never change it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpnb.engines.bounding import order_of_rows
+from dpnb.engines.dialect import clamp
+from dpnb.engines.steps import literal
+from dpnb.schema.columns import Kind, Real
+from dpnb.schema.predicates import EVERY, Predicate
+from dpnb.sql.features import Feature, Order, Per, Persons
+from dpnb.sql.values import Value, bounds_of
+from dpnb.views.measures import sum_of
+
+if TYPE_CHECKING:
+    from dpnb.engines.dialect import Dialect
+
+
+def persons_relation(sql: Dialect, persons: Persons, key: bytes, *, text: bool) -> str:
+    """Return the relation of the rows of a table of persons; its columns are c0, c1, ... and u.
+
+    Parameters
+    ----------
+    sql : Dialect
+        Of the base table.
+    persons : Persons
+    key : bytes
+        Secret key of the base table's order of rows.
+    text : bool
+        Whether its ids are texts.
+    """
+    rows = sql.relation(persons.columns)
+    if persons.where != EVERY:
+        rows = f"(SELECT * FROM {sql.only(rows, sql.predicate(persons.where), persons.columns)}) AS asked"
+    picks = [feature for feature in persons.features if feature.is_one_row]
+    if picks:
+        ties = _ties(sql, persons, key, text=text)
+        keys = ", ".join(["u", *map(sql.column, persons.keys)])
+        places = ", ".join(
+            f"row_number() OVER (PARTITION BY {keys} ORDER BY "
+            f"{', '.join([*_ordered(sql, feature, persons), *ties])}) AS p{i}"
+            for i, feature in enumerate(picks)
+        )
+        rows = f"(SELECT *, {places} FROM {rows}) AS placed"
+    groups = ["u", *map(sql.column, persons.keys)]
+    values = list(map(sql.column, persons.keys))
+    shown = [f"c{i}" for i in range(len(values))]
+    for feature, kind in zip(persons.features, persons.feature_kinds(), strict=True):
+        name = f"c{len(values)}"
+        if feature.is_one_row:
+            values.append(_picked(sql, feature, persons, f"p{picks.index(feature)}"))
+        else:
+            values.append(_computed(sql, feature, persons))
+        if isinstance(kind, Real) and not feature.is_one_row:
+            # rounding may leave the bounds, on which the sensitivity rests
+            name = f"{clamp(name, literal(kind.low), literal(kind.high))} AS {name}"
+        shown.append(name)
+    selected = ", ".join(f"{value} AS c{i}" for i, value in enumerate(values))
+    grouped = f"SELECT u, {selected} FROM {rows} GROUP BY {', '.join(groups)}"
+    return f"(SELECT u, {', '.join(shown)} FROM ({grouped}) AS grouped) AS persons"
+
+
+def _ties(sql: Dialect, persons: Persons, key: bytes, *, text: bool) -> list[str]:
+    """Return the terms that order rows of one id that are alike: secretly, then by all codes."""
+    schema = persons.base.schema
+    names = [*schema, *sorted(persons.columns - set(schema))]
+    kinds: dict[str, Kind] = {sql.column(name): schema[name] for name in names}
+    number = sql.id_number(text=text)
+    return [
+        order_of_rows(kinds, number, key, (), sql.secret),
+        *(f"{column} NULLS LAST" for column in kinds),
+    ]
+
+
+def _ordered(sql: Dialect, feature: Feature, persons: Persons) -> list[str]:
+    """Return the terms of a feature's own order; rows that do not count come last."""
+    counted = feature.counted(persons.base.schema)
+    first = [] if counted == EVERY else [f"CASE WHEN {sql.predicate(counted)} THEN 0 ELSE 1 END"]
+    return [*first, *(_term(sql, term) for term in feature.order)]
+
+
+def _term(sql: Dialect, term: Order) -> str:
+    column, down, nulls_first = term
+    return f"{sql.column(column)} {'DESC' if down else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
+
+
+def _given(sql: Dialect, condition: Predicate, value: str) -> str:
+    return value if condition == EVERY else f"CASE WHEN {sql.predicate(condition)} THEN {value} END"
+
+
+def _value(feature: Feature) -> Value:
+    if feature.value is None:
+        raise TypeError(f"{feature.per} of nothing")
+    return feature.value
+
+
+def _picked(sql: Dialect, feature: Feature, persons: Persons, place: str) -> str:
+    """Return the value in the row that comes first."""
+    value = _given(sql, feature.counted(persons.base.schema), sql.value(_value(feature)))
+    return f"MIN(CASE WHEN {place} = 1 THEN {value} END)"
+
+
+def _computed(sql: Dialect, feature: Feature, persons: Persons) -> str:
+    """Return an aggregate of a group of rows, in whichever order they are."""
+    if feature.per is Per.COUNT:
+        if feature.value is None and feature.filter == EVERY:
+            return "COUNT(*)"
+        counted = "1" if feature.value is None else sql.value(feature.value)
+        return f"COUNT({_given(sql, feature.filter, counted)})"
+    value = _given(sql, feature.filter, sql.value(_value(feature)))
+    match feature.per:
+        case Per.DISTINCT:
+            return f"COUNT(DISTINCT {value})"
+        case Per.MIN | Per.MAX:
+            return f"{feature.per.upper()}({value})"
+        case Per.MEDIAN:
+            # engines interpolate in ways that differ in the last bit
+            real = f"CAST({value} AS DOUBLE)"
+            ends = (
+                f"percentile_disc(0.5) WITHIN GROUP (ORDER BY {real}{way})" for way in ("", " DESC")
+            )
+            return f"(({' + '.join(ends)}) / CAST(2 AS DOUBLE))"
+    schema = persons.base.schema
+    if bounds_of(_value(feature), schema).integral:
+        total = f"CAST(SUM(CAST({value} AS BIGINT)) AS BIGINT)"
+    else:
+        measure = sum_of(_value(feature), schema, centred=False)
+        ((ticks, _),) = sql.terms(measure, feature.filter)
+        total = f"(CAST({ticks} AS DOUBLE) * {literal(float(measure.step))})"
+    if feature.per is Per.SUM:
+        return total
+    # the divisor is never 0: without a value the sum is missing
+    return f"(CAST({total} AS DOUBLE) / CAST(NULLIF(COUNT({value}), 0) AS DOUBLE))"
