@@ -29,7 +29,7 @@ class AbsentEngine:
 
     def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
         """Return None for the tables that were joined when the ledger's version was opened."""
-        if join.table in self._source.joined:
+        if join.table in self._source.joined or len(join.path) > 1:
             return None
         return f"{join.table!r} was not joined in the ledger", "Open the curator with its tables."
 

@@ -232,8 +232,12 @@ class Dialect:
     def relation(self, columns: Collection[str], keys: Iterable[Partition] = ()) -> str:
         """Return the relation of all rows, joined with what ``columns`` and ``keys`` look up."""
         own, joined = set(columns), ""
+        # a column to look up by may be looked up itself, by a join before
+        for join, _ in reversed(self._joins):
+            if not own.isdisjoint(join.columns):
+                own.add(join.column)
         for number, (join, looked_up) in enumerate(self._joins):
-            positions = [i for i, name in enumerate(join.columns) if name in columns]
+            positions = [i for i, name in enumerate(join.columns) if name in own]
             if not positions:
                 continue
             names = [f"k AS j{number}_k"]
@@ -241,7 +245,6 @@ class Dialect:
                 # the first column only says whether a row was found
                 code = f"c{i - 1}" if i else "0"
                 names.append(f"{code} AS j{number}_{i}")
-            own.add(join.column)
             key = "u" if join.ids else self.column(join.column)
             joined += (
                 f" LEFT JOIN (SELECT {', '.join(names)} FROM {looked_up}) AS j{number} "

@@ -255,6 +255,11 @@ class Store:
         columns = {
             t.name: None if t.unit is None or "*" in t.name else list(t.schema) for t in tables
         }
+        # tables that are looked up by looked-up columns stand in no definition and fingerprint
+        further = {
+            table.name: {join.table for join in table.joins.values() if join.path[1:]}
+            for table in tables
+        }
         changed: dict[str, Version] = {}
         # a table changes with those that it looks up
         while True:
@@ -276,6 +281,7 @@ class Store:
                 version = Version(number, definition, digests[name], rules, columns[name], alike)
                 if (
                     name in changed
+                    or any(part in changed and part in self.versions for part in further[name])
                     or current is None
                     or not current.declares(version)
                     or current.fingerprint != digests[name]

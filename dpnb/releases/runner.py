@@ -167,7 +167,8 @@ class Runner:
 
     def _parts(self, name: str) -> set[str]:
         """Return the tables whose rows make up a table's: itself or a pair, and those looked up."""
-        return {*name.split("*"), *(join.table for join in self.tables[name].joins.values())}
+        looked_up = (join.table for join in self.tables[name].joins.values() if not join.path[1:])
+        return {*name.split("*"), *looked_up}
 
     def _fingerprint(self, fingerprints: dict[str, str], name: str, secret: bytes) -> str:
         """Return the fingerprint of a table's rows and of the tables that it joins.

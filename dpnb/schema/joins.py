@@ -3,7 +3,8 @@
 Each row of a table matches at most one row of the table that is looked up. The result is one more
 fact about that row: a public function of it if a dimension table is looked up by its key, or a
 value of the same protected person if ids are looked up. So the bound on one person's contribution
-stays the same.
+stays the same. A key may itself be looked up: ``nation[supplier[s_id].nation_id].name`` is a public
+function of ``s_id``.
 
 If two tables may both hold several rows of one id, the pairs of these rows form a table of their
 own. An id has at most as many rows in it as the product of both bounds. The losses of queries on
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from dpnb.errors import SchemaError, given, nearest
@@ -26,6 +27,10 @@ PRESENT = Category(["yes"])
 """Kind of the column that says whether a match was found: it has a value there, or is missing."""
 MOST_JOINS = 8
 """Largest number of tables that one statement may look up."""
+MOST_CHAINS = 64
+"""Largest number of ways to look up a table by a column that is looked up, from one table."""
+_LONGEST = 4
+"""Most tables that are looked up one by the other."""
 ITSELF = ("a table cannot be joined with itself", "Join it with another table.")
 """Error message and hint."""
 
@@ -68,6 +73,15 @@ class Join:
     def attribute(self, name: str) -> str:
         """Return the name of a column of the other table in this table."""
         return f"{self.name}.{name}"
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The tables that are looked up, the last one first."""
+        names, column = [self.table], looked_up(self.column)
+        while column is not None:
+            names.append(column[0])
+            column = looked_up(column[1])
+        return tuple(names)
 
     @property
     def columns(self) -> dict[str, Kind]:
@@ -258,6 +272,42 @@ def joins_of(base: Table, tables: Mapping[str, Table]) -> Iterator[Join]:
                 continue
 
 
+def chained(join: Join, link: Join) -> Join:
+    """Return the join that looks up a row by a column of the row that another join finds.
+
+    Raises
+    ------
+    SchemaError
+        If too many tables are looked up one by the other.
+    """
+    if len(join.path) == _LONGEST:
+        raise SchemaError(
+            f"more than {_LONGEST} tables are looked up one by the other",
+            f"Put what {join.table!r} says of {link.table!r} into one public table.",
+        )
+    return Join(link.table, join.attribute(link.column), False, link.kinds)
+
+
+def chains_of(
+    base: Table,
+    joins: Iterable[Join],
+    tables: Mapping[str, Table],
+    obstacle: Callable[[str, Join], tuple[str, str] | None],
+) -> Iterator[Join]:
+    """Yield joins by columns of public tables and of people that are looked up from a table."""
+    ends, count = list(joins), 0
+    for join in ends:
+        for link in joins_of(tables[join.table], tables):
+            if link.ids or link.table in (base.name, *join.path) or len(join.path) == _LONGEST:
+                continue
+            chain = chained(join, link)
+            if obstacle(join.table, link) or obstacle(base.name, chain) or count == MOST_CHAINS:
+                continue
+            count += 1
+            ends.append(chain)
+            yield chain
+
+
 def joined(
     tables: Mapping[str, Table], obstacle: Callable[[str, Join], tuple[str, str] | None]
 ) -> dict[str, Table]:
@@ -286,6 +336,7 @@ def joined(
             else:
                 obstacles[join.name] = reason
         definitions = {join.table: tables[join.table].definition() for join in joins.values()}
+        joins |= {join.name: join for join in chains_of(table, joins.values(), tables, obstacle)}
         own_pairs = {other: pairs[name, other] for other in tables if (name, other) in pairs}
         copies[name] = table.joining(joins, obstacles, definitions)
         copies[name].pairs = own_pairs

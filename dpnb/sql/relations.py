@@ -9,7 +9,7 @@ from typing import TypeAlias
 from sqlglot import expressions as exp
 
 from dpnb.errors import SchemaError, nearest
-from dpnb.schema.joins import ITSELF, MOST_JOINS, PRESENT, Join, lookup
+from dpnb.schema.joins import ITSELF, MOST_JOINS, PRESENT, Join, chained, lookup
 from dpnb.schema.predicates import Within
 from dpnb.schema.table import Table
 from dpnb.sql.source import Node, Source, others
@@ -297,12 +297,23 @@ class _From:
                 "this join makes pairs of rows, and no third table can be joined",
                 "Join two tables, or declare max_rows=1 for the one that is looked up.", node.this,
             )  # fmt: skip
-        if place:
+        base = listed[0]
+        if old.join is not None and old.join.ids and old.identifies(column):
+            if not old.inner:
+                self.refuse(
+                    f"{old.shown!r} has no {column} where no row is found",
+                    f"Join {new.shown} with {base.shown}.", node.this,
+                )  # fmt: skip
+            # every row has the id of the first table
+            column, old = old.join.column, base
+        if old.join is not None and new.table.name in (base.table.name, *old.join.path):
             self.refuse(
-                "each further table must be joined with the first one",
-                f"Join {new.shown} with {listed[0].shown}.", node.this,
+                f"{new.table.name!r} is looked up by a column of its own",
+                f"Join {new.shown} with {base.shown}.", node.this,
             )  # fmt: skip
         link = self.lookup(old, column, new, key)
+        if old.join is not None and isinstance(link, Join):
+            link = self.chain(old.join, link)
         if len(listed) == 1 and isinstance(link, SchemaError):
             reverse = self.lookup(new, key, old, column)
             if isinstance(reverse, Join) and not inner:
@@ -331,9 +342,10 @@ class _From:
             )  # fmt: skip
         if isinstance(link, SchemaError):
             self.refuse(link.what, link.hint, node.this)
-        if link.name in old.table.obstacles:
-            self.refuse(*old.table.obstacles[link.name], node.this)
-        if link.name not in old.table.joins:
+        measured = old if old.join is None else base
+        if link.name in measured.table.obstacles:
+            self.refuse(*measured.table.obstacles[link.name], node.this)
+        if link.name not in measured.table.joins:
             self.refuse(
                 "these tables were not opened together", "Open both in one Curator.", node.this
             )
@@ -341,11 +353,18 @@ class _From:
             self.refuse(
                 f"{new.table.name!r} is joined twice on {column!r}", "Join it once.", node.this
             )
-        return [old, *listed[1:], replace(new, join=link)]
+        return [measured, *listed[1:], replace(new, join=link)]
 
     def lookup(self, base: Relation, column: str, other: Relation, key: str) -> Join | SchemaError:
         try:
             return lookup(base.table, column, other.table, key)
+        except SchemaError as error:
+            return error
+
+    @staticmethod
+    def chain(join: Join, link: Join) -> Join | SchemaError:
+        try:
+            return chained(join, link)
         except SchemaError as error:
             return error
 

@@ -39,6 +39,13 @@ PRODUCTS = Schema(
     }
 )
 SHOPS = Schema({"shop": Category(["x", "y", "z"]), "city": Category(["Ulm", "Bonn"])})
+CITIES = Schema(
+    {
+        "city": Category(["Ulm", "Bonn"]),
+        "land": Category(["south", "north"]),
+        "people": Integer(0, 99),
+    }
+)
 SALES = Schema(
     {
         "product_id": Integer(0, 30),
@@ -87,6 +94,9 @@ def sales(rows=900, seed=2):
     )
 
 
+CITY_ROWS = pd.DataFrame(
+    {"city": ["Ulm", "Rome", None], "land": ["south", "east", "north"], "people": [7, 80, 900]}
+)
 SHOP_ROWS = pd.DataFrame({"shop": ["x", "y", "gone"], "city": ["Ulm", "Bonn", "Ulm"]})
 
 
@@ -96,6 +106,7 @@ def tables(**sources):
         "sales": Table("sales", found["sales"], SALES),
         "products": Table("products", found["products"], PRODUCTS, public=True, key="product_id"),
         "shops": Table("shops", found["shops"], SHOPS, public=True, key="shop"),
+        "cities": Table("cities", CITY_ROWS, CITIES, public=True, key="city"),
     }
 
 
@@ -205,6 +216,15 @@ STATEMENTS = [
     "JOIN products two ON s.other_id = two.product_id GROUP BY one.category, two.category",
     "SELECT city, COUNT(*) FROM sales s LEFT JOIN shops USING (shop) WHERE shop <> 'y' GROUP BY city",
     "SELECT h.shop, COUNT(*) FROM sales s JOIN shops h ON s.shop = h.shop GROUP BY h.shop",
+    # by a column that is looked up itself
+    "SELECT land, COUNT(*), SUM(people) FROM sales s JOIN shops h ON s.shop = h.shop "
+    "JOIN cities c ON h.city = c.city GROUP BY land",
+    "SELECT COUNT(*), COUNT(people) FROM sales LEFT JOIN shops USING (shop) LEFT JOIN cities USING (city)",
+    "SELECT COUNT(*) FROM sales s LEFT JOIN shops h ON s.shop = h.shop JOIN cities c ON h.city = c.city",
+    "SELECT c.city, land, SUM(amount) FROM cities c, shops h, sales s "
+    "WHERE s.shop = h.shop AND c.city = h.city AND people < 50 AND amount > 3 GROUP BY c.city, land",
+    "WITH places AS (SELECT shop, land FROM shops JOIN cities USING (city)) "
+    "SELECT land, SUM(weight) FROM sales JOIN places USING (shop) JOIN products USING (product_id) GROUP BY land",
 ]
 """Grouped by columns whose cells are single values; aggregates of whole numbers and counts."""
 
@@ -230,6 +250,7 @@ def frames():
     connection.register("sales", normal(sales(), SALES))
     connection.register("products", normal(products(), PRODUCTS).dropna(subset=["product_id"]))
     connection.register("shops", normal(SHOP_ROWS, SHOPS).dropna(subset=["shop"]))
+    connection.register("cities", normal(CITY_ROWS, CITIES).dropna(subset=["city"]))
     return connection
 
 

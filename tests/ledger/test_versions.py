@@ -52,6 +52,36 @@ def entries(ledger: Path) -> list[dict[str, Any]]:
     return [entry for (body,) in lines if (entry := json.loads(body))["kind"] == "table"]
 
 
+class TestTables:
+    def test_a_table_changes_with_those_that_it_looks_up_through_others(self, tmp_path):
+        def shop(name: str, other: Any = None, **options: Any) -> dpnb.Curator:
+            codes = Integer(0, 3)
+            places = pd.DataFrame({"town": [0, 1], "land": ["x", name]}) if other is None else other
+            tables = [
+                Table("t", FRAME, Schema({"m": Integer(0, 99)}), Unit("id", max_rows=2)),
+                Table("p", pd.DataFrame({"m": [7, 14], "town": [0, 1]}), Schema({"m": Integer(0, 99), "town": codes}),
+                      public=True, key="m"),
+                Table("q", places, Schema({"town": codes, "land": SCHEMA["a"]}), public=True, key="town"),
+            ]  # fmt: skip
+            return opened(tmp_path / "l", *tables, **options)
+
+        sql = "SELECT land, COUNT(*) AS n FROM t, p, q WHERE t.m = p.m AND p.town = q.town GROUP BY land"
+
+        def ask(curator: dpnb.Curator) -> list[int]:
+            with closing(curator):
+                return [int(n) for n in curator.session().query(sql, rho=1).to_frame()["n"]]
+
+        assert ask(shop("y")) == [40, 40]
+        assert ask(shop("y")) == [40, 40]
+        with pytest.raises(LedgerError, match="has other data in the ledger"):
+            shop("x")
+        assert ask(shop("x", new_version=True)) == [80, 0]
+        versions = [
+            (entry["definition"]["name"], entry["version"]) for entry in entries(tmp_path / "l")
+        ]
+        assert versions == [("t", 1), ("p", 1), ("q", 1), ("t", 2), ("p", 2), ("q", 2)]
+
+
 class TestOrder:
     def test_a_limit_set_later_does_not_change_which_rows_are_kept(self, tmp_path):
         """Else two answers that are charged as one would be about different rows of one person."""

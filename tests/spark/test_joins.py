@@ -25,6 +25,8 @@ PLACES = Schema(
         "area": Real(0, 10),
     }
 )
+TOWNS = Schema({"town": Category(["Ulm", "Bonn", "else"], other="else"), "size": Integer(0, 9)})
+TOWN_ROWS = pd.DataFrame({"town": ["Ulm", "Bonn"], "size": [3, 20]})
 STATEMENTS = [
     "SELECT town, COUNT(*) AS n, SUM(fare) AS s FROM trips JOIN places ON trips.zone = places.zone "
     "GROUP BY town",
@@ -32,6 +34,8 @@ STATEMENTS = [
     "WHERE height > 200 GROUP BY trips.zone",
     "SELECT SUM(height) AS s, COUNT(*) AS n FROM trips JOIN places ON trips.zone = places.zone "
     "WHERE town <> 'Bonn' AND day < 20",
+    "SELECT size, COUNT(*) AS n, SUM(size) AS s FROM trips JOIN places ON trips.zone = places.zone "
+    "LEFT JOIN towns ON places.town = towns.town WHERE size IS NULL OR size > 3 GROUP BY size",
     "SELECT zone, day, COUNT(*) AS n, AVG(fare) AS a FROM trips GROUP BY zone, day",
 ]
 
@@ -75,6 +79,7 @@ def test_what_is_looked_up_is_the_same_as_by_duckdb(unit, classic, written, dime
         tables = {
             "trips": Table("trips", sources[0], TRIPS, unit=unit),
             "places": Table("places", sources[1], PLACES, public=True, key="zone"),
+            "towns": Table("towns", TOWN_ROWS, TOWNS, public=True, key="town"),
         }
         engines = {
             name: (DuckDBEngine if isinstance(table.source, pd.DataFrame) else SparkEngine)(table)

@@ -6,7 +6,8 @@ import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
 from dpnb.errors import SchemaError, SqlError
-from dpnb.schema.joins import joined, own_name
+from dpnb.ledger.columns import resolved
+from dpnb.schema.joins import MOST_CHAINS, joined, own_name
 from dpnb.schema.predicates import And, Within
 from dpnb.sql.canonical import describe, read
 from dpnb.sql.parser import parse
@@ -67,6 +68,19 @@ ORDER = "SELECT COUNT(*) FROM orders o "
 MATCH = "ON s.product_id = p.product_id"
 IDS = "ON o.customer_id = c.customer_id"
 PRESENT = Within("products[product_id]", ((0, 0),))
+
+
+CHAINS = opened(
+    [
+        Table("lines", None, Schema({"sup": Integer(1, 9)}), unit("id", 5)),
+        Table("sups", None, Schema({"sup": Integer(1, 9), "nation": Integer(0, 5)}), public=True, key="sup"),
+        Table("nations", None, Schema({"nation": Integer(0, 5), "region": Integer(0, 3), "size": Integer(0, 7)}),
+              public=True, key="nation"),
+        Table("regions", None, Schema({"region": Integer(0, 3), "name": Category(["a", "b"])}), public=True, key="region"),
+        Table("buyers", None, Schema({"nation": Integer(0, 5)}), unit("id")),
+        Table("homes", None, Schema({"rooms": Integer(0, 99)}), unit("id")),
+    ]
+)  # fmt: skip
 
 
 def refusal(text):
@@ -136,6 +150,67 @@ class TestMeaning:
             parse(f"{SALE}, products p WHERE {match} AND city = 'x' OR city = 'y'", TABLES)
         text = f"{SALE}, products p WHERE ({match} AND city = 'x') OR {match} OR ({match} AND city = 'x')"
         assert parse(text, TABLES).where == PRESENT
+
+    def test_a_key_may_be_looked_up(self):
+        query = parse(
+            "SELECT r.name, SUM(n.size) AS s FROM lines l JOIN sups ON l.sup = sups.sup "
+            "JOIN nations n ON sups.nation = n.nation LEFT JOIN regions r ON n.region = r.region "
+            "GROUP BY r.name",
+            CHAINS,
+        )
+        nation = "nations[sups[sup].nation]"
+        assert query.keys[0].partition.column == f"regions[{nation}.region].name"
+        assert query.aggregates[0].value == Column(f"{nation}.size")
+        assert query.where.columns == {"sups[sup]", nation}
+        assert resolved("lines", [query.keys[0].partition.column]) == {
+            ("lines", "sup"), ("sups", "nation"), ("nations", "region"), ("regions", "name"),
+        }  # fmt: skip
+
+    def test_a_key_may_be_looked_up_by_ids(self):
+        query = parse(
+            "SELECT n.size, COUNT(*) FROM lines l JOIN buyers b ON l.id = b.id "
+            "JOIN nations n ON b.nation = n.nation GROUP BY n.size",
+            CHAINS,
+        )
+        assert query.keys[0].partition.column == "nations[buyers[id].nation].size"
+
+    def test_ids_of_a_table_that_is_looked_up_are_those_of_the_first(self):
+        texts = [
+            f"SELECT COUNT(*) FROM lines l JOIN buyers b ON l.id = b.id JOIN homes h ON {one}.id = h.id"
+            for one in ("l", "b")
+        ]
+        one, other = (parse(text, CHAINS) for text in texts)
+        assert one == other
+        with pytest.raises(SqlError, match="'b' has no id where no row is found.*Join h with l"):
+            parse(texts[1].replace("JOIN buyers", "LEFT JOIN buyers"), CHAINS)
+
+    def test_at_most_four_tables_are_looked_up_one_by_the_other(self):
+        places = [f"p{i}" for i in range(6)]
+        kinds = {f"k{i}": Integer(i, 99) for i in range(7)}
+        found = [Table("base", None, Schema({"k0": kinds["k0"]}))]
+        found += [
+            Table(name, None, Schema({f"k{i}": kinds[f"k{i}"], f"k{i + 1}": kinds[f"k{i + 1}"]}), public=True, key=f"k{i}")
+            for i, name in enumerate(places)
+        ]  # fmt: skip
+        tables = opened(found)
+        texts = [
+            "SELECT COUNT(*) FROM base " + " ".join(f"JOIN {name} USING (k{i})" for i, name in enumerate(places[:count]))
+            for count in (4, 5)
+        ]  # fmt: skip
+        assert len(parse(texts[0], tables).where.columns) == 4
+        with pytest.raises(SqlError, match="more than 4 tables.*'p3' says of 'p4'"):
+            parse(texts[1], tables)
+
+    def test_the_number_of_ways_is_limited(self):
+        same = Schema({name: Integer(0, 9) for name in ("a", "b", "c")})
+        found = [Table("base", None, same)]
+        found += [Table(f"p{i}", None, same, public=True, key="a") for i in range(9)]
+        assert len(opened(found)["base"].joins) == 27 + MOST_CHAINS
+
+    def test_definitions_and_rows_of_old_ledgers_stay_the_same(self):
+        """Tables that are looked up through others are in no definition."""
+        found = CHAINS["lines"].definition()["joins"]
+        assert set(found) == {"sups", "buyers", "homes"}
 
     def test_tables_may_be_named_in_any_order(self):
         text = (
@@ -277,8 +352,10 @@ REFUSED = [
     (f"{SALE} JOIN products s {MATCH}", "two tables are called 's'", "products s", "AS"),
     (f"{SALE} JOIN products p {MATCH} JOIN products q ON s.product_id = q.product_id",
      "'products' is joined twice on 'product_id'", "products q", "once"),
-    (f"{SALE} JOIN products p {MATCH} JOIN cities c ON p.category = c.city", "each further table must be joined with the first one",
-     "cities c", "Join c with s."),
+    (f"{SALE} JOIN products p {MATCH} JOIN cities c ON p.category = c.city", "are declared differently",
+     "cities c", "same values"),
+    (f"{SALE} JOIN products p {MATCH} JOIN products q ON p.product_id = q.product_id", "'products' is looked up by a column of its own",
+     "products q", "Join q with s."),
     (f"{SALE} JOIN (SELECT 1) p {MATCH}", "unknown column 'product_id'", "p.product_id", "Declared"),
     (f"{SALE} JOIN (products p JOIN cities c ON p.x = c.city) {MATCH}", "unknown column 'x'", "p.x", "Declared"),
     (f"{SALE} JOIN main.products p {MATCH}", "only a declared table can follow JOIN", None, "Write only the name of the table."),
