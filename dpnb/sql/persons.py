@@ -1,13 +1,13 @@
 """``GROUP BY id`` in a query of FROM: one row for each id, as a table of its own.
 
 Such a query has the id of the privacy unit among its keys, and each of its other columns is an
-aggregate of one id's rows. Everything else in it, such as arithmetic on aggregates and HAVING, is a
-function of a row of that table: :func:`split` takes it apart.
+aggregate of one id's rows. What else it may have, such as arithmetic on aggregates and HAVING, is a
+function of a row of that table, and ``lines`` has taken it apart before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import NoReturn
 
@@ -36,7 +36,6 @@ _SHAPE = (
     "Write COUNT(*), COUNT(x), COUNT(DISTINCT x), SUM(x), AVG(x), MIN(x), MAX(x), MEDIAN(x), ANY_VALUE(x), "
     "FIRST(x ORDER BY y), ARG_MAX(x, y), BOOL_OR(x > 3), with FILTER (WHERE ...) if needed."
 )
-_AGGREGATES = (exp.AggFunc, exp.Filter, exp.IgnoreNulls, exp.WithinGroup)
 
 
 class PersonsReader:
@@ -280,27 +279,10 @@ def name_results(select: Node, relations: Sequence[Relation]) -> None:
     select.set("expressions", [_named(item, known) for item in items])
 
 
-def _named(item: Node, known: Collection[str]) -> Node:
-    inner, names = item, list[str]()
-    if isinstance(item, exp.Sum | exp.Avg | exp.Count):
-        names, inner = [item.key], item.this
-    if not isinstance(inner, exp.Column) or inner.name.casefold() not in known:
+def _named(item: Node, known: set[str]) -> Node:
+    measured = isinstance(item, exp.Sum | exp.Avg | exp.Count)
+    names = {column.name for column in item.find_all(exp.Column)}
+    if not (measured or isinstance(item, exp.Column)) or not known & set(map(str.casefold, names)):
         return item
-    alias = "_".join([*names, inner.name])
+    alias = "_".join([*([item.key] if measured else []), *sorted(names)])
     return exp.Alias(this=item, alias=exp.to_identifier(alias, quoted=True))
-
-
-def is_persons(select: Node, ids: Collection[str]) -> bool:
-    """Return whether a query groups by a column with the name of an id, case-folded in ``ids``."""
-    if not isinstance(select, exp.Select):
-        return False
-    group, items = select.args.get("group"), select.expressions
-    keys = (
-        items
-        if group is None and select.args.get("distinct")
-        else ()
-        if group is None
-        else group.expressions
-    )
-    inner = (key.this if isinstance(key, exp.Alias) else key for key in keys)
-    return any(isinstance(key, exp.Column) and key.name.casefold() in ids for key in inner)

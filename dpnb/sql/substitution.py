@@ -16,6 +16,7 @@ from sqlglot import expressions as exp
 
 from dpnb.errors import nearest
 from dpnb.schema.table import Table
+from dpnb.sql.lines import split
 from dpnb.sql.names import LARGE, Level, Named, Names, Visible, base_column, folded, own_nodes
 from dpnb.sql.relations import check_join, conjunction
 from dpnb.sql.rows import check_row
@@ -88,6 +89,9 @@ class _Substitution:
         self.refuse = source.refuse
         self.source = source
         self.tables = {name: table for name, table in tables.items() if name.isidentifier()}
+        self.ids = {
+            folded(table.unit.column) for table in tables.values() if table.unit is not None
+        }
         self.names = Names(source)
         self.labels: set[str] = set()
 
@@ -337,6 +341,7 @@ class _Substitution:
     ) -> Level:  # fmt: skip
         """Merge a query of FROM, or keep one that aggregates."""
         queries = self.defined(query, queries)
+        query = split(query, self.ids)
         if not self.is_merged(query):
             return self.kept(query, queries, name, columns)
         level, aliases = self.level(query, queries), dict[str, Node]()

@@ -150,6 +150,35 @@ def test_without_noise_it_is_what_duckdb_says(ours, theirs, session, ducks):
     assert expected.keys() <= seen
 
 
+COMPUTED = [
+    "WITH p AS (SELECT who, SUM(amount) - COUNT(*) AS m, COUNT(*) AS n FROM sales GROUP BY who) SELECT AVG(m) AS y FROM p "
+    "WHERE n > 2",
+    "WITH p AS (SELECT who, SUM(amount) AS s FROM sales WHERE place > 1 GROUP BY who HAVING COUNT(*) > 2 AND s > 1) "
+    "SELECT COUNT(*) AS y FROM p",
+    "SELECT SUM(z) AS y FROM (SELECT who AS w, 2 * MAX(place) + 1 AS z FROM sales GROUP BY who HAVING MAX(place) < 4) AS p",
+    "SELECT SUM(z) AS y FROM (SELECT who, CASE WHEN COUNT(*) > 3 THEN SUM(place) ELSE -1 END AS z FROM sales GROUP BY 1)",
+    "WITH p AS (SELECT who, place, COUNT(*) AS n FROM sales GROUP BY who, place), q AS (SELECT who, n * place AS k FROM p "
+    "WHERE n > 1) SELECT SUM(k) AS y FROM q",
+    "WITH p AS (SELECT who, place, COUNT(*) AS n FROM sales GROUP BY who, place), q AS (SELECT who, MAX(n) - MIN(n) AS d "
+    "FROM p GROUP BY who HAVING COUNT(*) > 1) SELECT SUM(d) AS y FROM q",
+    "SELECT COUNT(*) AS y FROM (SELECT who FROM sales GROUP BY who HAVING NOT (SUM(amount) > 3 OR COUNT(*) = 1))",
+    "SELECT COUNT(*) AS y FROM (SELECT who AS p, COUNT(*) FROM sales GROUP BY p)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", COMPUTED)
+def test_what_is_computed_from_a_line_is_what_duckdb_says(sql, session, ducks):
+    value = session.query(sql, rho=1000).to_frame()["y"][0]
+    assert value == pytest.approx(float(ducks.execute(sql).fetchone()[0]), abs=1e-3)
+
+
+def test_having_is_a_condition_on_lines():
+    inner = "SELECT COUNT(*) FROM (SELECT who, COUNT(*) AS n FROM sales GROUP BY who{}) AS p{}"
+    one = parse(inner.format(" HAVING COUNT(*) > 3", ""), TABLES)
+    for other in (inner.format("", " WHERE n > 3"), inner.format(" HAVING n >= 4", " WHERE n > 2")):
+        assert describe(parse(other, TABLES)) == describe(one)
+
+
 def test_levels_are_nested(session, ducks):
     sql = (
         "SELECT AVG(most) AS y FROM (SELECT who, MAX(s) AS most FROM (SELECT who, place, SUM(price) AS s "
