@@ -176,12 +176,19 @@ class Contributions:
             self._check_group(aggregate, name, (low, high), (Fraction(0), Fraction(self.most)))
             aggregate.set("this", argument)
             return
-        bounds = bounds_of(arguments.value(Function.SUM, argument), arguments.schema)
+        value = arguments.value(Function.SUM, argument)
+        bounds = bounds_of(value, arguments.schema)
         if not by_row and self.most > 1:
             zero = Fraction(0)
             least, greatest = min(bounds.low, zero) * self.most, max(bounds.high, zero) * self.most
             self._check_group(aggregate, name, (low, high), (least, greatest))
         elif bounds.low < low or high < bounds.high:
+            if len(value.columns) > 1:
+                self.source.refuse(
+                    f"{name} clamps an expression of one column",
+                    "Write SUM(CASE WHEN x > 10 THEN 10 ELSE x END).",
+                    aggregate,
+                )
             argument = self._clamped(aggregate, name, low > bounds.low, high < bounds.high)
         aggregate.set("this", argument)
 
@@ -214,12 +221,6 @@ class Contributions:
             self.source.refuse(
                 "a quantile is of the declared values, without bounds", f"Leave {name} out.", aggregate
             )  # fmt: skip
-        if not isinstance(argument, exp.Column):
-            self.source.refuse(
-                f"{name} takes a column",
-                "Write SUM(CASE WHEN x > 10 THEN 10 ELSE x END).",
-                aggregate,
-            )
         branches = [(exp.LT, low)] * below + [(exp.GT, high)] * above
         ifs = [
             exp.If(this=kind(this=argument.copy(), expression=end.copy()), true=end.copy())

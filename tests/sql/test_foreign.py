@@ -92,6 +92,10 @@ SAME = [
      "SELECT VAR_POP(CASE WHEN price < -1 THEN -1 WHEN price > 1 THEN 1 ELSE price END) FROM visits"),
     (clause("", "STDDEV_POP(quantity, contribution_bounds_per_row => (.5, 100))"),
      "SELECT STDDEV_POP(CASE WHEN quantity < 0.5 THEN 0.5 ELSE quantity END) FROM visits"),
+    ("SELECT SUM(quantity + 1, contribution_bounds_per_row => (10, 50)) FROM visits",
+     "SELECT SUM(CASE WHEN quantity + 1 < 10 THEN 10 WHEN quantity + 1 > 50 THEN 50 ELSE quantity + 1 END) FROM visits"),
+    ("SELECT SUM(y, contribution_bounds_per_row => (10, 50)) FROM (SELECT quantity AS y FROM visits)",
+     "SELECT SUM(CASE WHEN quantity < 10 THEN 10 WHEN quantity > 50 THEN 50 ELSE quantity END) FROM visits"),
     # with one row a person, bounds of a person are those of a row
     (clause("", "SUM(quantity, contribution_bounds_per_group => (10, 50))", "people"),
      "SELECT SUM(CASE WHEN quantity < 10 THEN 10 WHEN quantity > 50 THEN 50 ELSE quantity END) FROM people"),
