@@ -24,7 +24,7 @@ from dpnb.ledger.ledger import Ledger
 from dpnb.ledger.policy import check_privilege, privileges_of
 from dpnb.lessons import FOLDER, open_lessons, run_lesson
 from dpnb.privacy.budget import Budget
-from dpnb.schema.schema import read_toml
+from dpnb.schema.schema import read_file
 from dpnb.schema.table import Table
 from dpnb.server import tokens
 from dpnb.server.auth import Authenticator, Declared, Privilege, highest, read_privilege
@@ -336,7 +336,7 @@ def _budget(options: argparse.Namespace) -> Budget | None:
 
 def _declared(options: argparse.Namespace, entry: str) -> Any:
     """Return an entry of the tables' files about their shared ledger, or None."""
-    contents = [read_toml(path) for path in options.tables]
+    contents = [read_file(path) for path in options.tables]
     declarations = [content[entry] for content in contents if entry in content]
     if any(declaration != declarations[0] for declaration in declarations):
         raise RequestError(

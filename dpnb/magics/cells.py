@@ -180,7 +180,8 @@ class Dpnb(Magics):
     @line_magic
     @magic_arguments("dpopen")
     @argument(
-        "source", help="a .toml file, a variable (Table, Session, Curator), adult, or https://..."
+        "source",
+        help="a .toml file, a .yaml file of SmartNoise, a variable (Table, Session, Curator), adult, or https://...",
     )
     @argument(
         "--as",

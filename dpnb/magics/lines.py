@@ -18,7 +18,8 @@ from dpnb.errors import RequestError, closest, given, nearest
 from dpnb.formats import loss_text, part_text
 from dpnb.ledger.configuration import read_analysts, read_budget, read_policy
 from dpnb.privacy.budget import Budget
-from dpnb.schema.schema import read_toml
+from dpnb.schema.schema import read_file
+from dpnb.schema.smartnoise import ENDINGS
 from dpnb.schema.table import Table
 from dpnb.session import Session
 
@@ -181,8 +182,8 @@ def open_session(
         several = variable._runner.store.provenance.policy is not None
         return source, variable.session(options.name if several else None), False
     toml = None
-    if source.lower().endswith(".toml"):
-        table, toml = Table.load(source), read_toml(source)
+    if source.lower().endswith((".toml", *ENDINGS)):
+        table, toml = Table.load(source), read_file(source)
     elif isinstance(variable, Table):
         table = variable
     elif source == "adult":

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from dpnb.codes import listed, scalar
 from dpnb.errors import SchemaError, given
+from dpnb.schema import smartnoise
 from dpnb.schema.columns import KINDS, Category, Date, Integer, Kind, Real
 
 MOST_OF_ONE = 2**20
@@ -410,10 +411,12 @@ class Schema(Mapping[str, Kind]):
     def load(cls, path: str | Path) -> Schema:
         """Read a TOML file: ``aliases``, ``complete``, ``undeclared``, ``[unit]``, ``[columns]``.
 
+        A metadata file of SmartNoise (``.yaml``) is read, too.
+
         Parameters
         ----------
         path : str or Path
-            A TOML file.
+            A TOML file, or a YAML file of SmartNoise.
 
         Returns
         -------
@@ -425,7 +428,7 @@ class Schema(Mapping[str, Kind]):
         SchemaError
             For a file that cannot be read, unknown entries, or a draft.
         """
-        return cls.of(read_toml(path))
+        return cls.of(read_file(path))
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Schema:
@@ -560,6 +563,19 @@ def read_text(path: str | Path) -> str:
         except UnicodeDecodeError:
             encoding = "another encoding, such as Latin-1"
     raise SchemaError(f"the file is in {encoding}, not in UTF-8", "Save it as UTF-8.", str(path))
+
+
+def read_file(path: str | Path) -> dict[str, Any]:
+    """Read a table's TOML file, or a metadata file of SmartNoise as if it were one.
+
+    The rows of such a file are those beside it, in a file of the same name.
+    """
+    if not str(path).lower().endswith(smartnoise.ENDINGS):
+        return read_toml(path)
+    content = smartnoise.read(read_text(path), path)
+    beside = [Path(path).with_suffix(ending) for ending in (".parquet", ".csv")]
+    found = [file.name for file in beside if file.exists()]
+    return {**content, "source": found[0]} if len(found) == 1 else content
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:

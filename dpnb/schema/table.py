@@ -12,7 +12,8 @@ from dpnb.arguments import checked
 from dpnb.codes import listed, number
 from dpnb.errors import SchemaError, given
 from dpnb.schema.columns import Real
-from dpnb.schema.schema import Schema, Unit, read_toml
+from dpnb.schema.schema import Schema, Unit, read_file
+from dpnb.schema.smartnoise import ENDINGS
 
 if TYPE_CHECKING:
     from dpnb.schema.joins import Join
@@ -258,12 +259,14 @@ class Table:
         """Read a table from a TOML file with ``name``, ``source``, ``[columns]`` and ``[unit]``.
 
         ``source`` is a URL, or a path relative to the file. ``public = true`` declares that the
-        data need no protection, and ``key`` makes it a dimension table.
+        data need no protection, and ``key`` makes it a dimension table. A metadata file of
+        SmartNoise (``.yaml``) has no source: its rows are in the CSV or Parquet file of the same
+        name beside it.
 
         Parameters
         ----------
         path : str or Path
-            A TOML file.
+            A TOML file, or a YAML file of SmartNoise.
 
         Returns
         -------
@@ -275,10 +278,17 @@ class Table:
         SchemaError
             For a file that cannot be read, a missing or unknown entry, or a draft.
         """
-        content = read_toml(path)
+        content = read_file(path)
         for entry in ("source", "columns"):
             if entry not in content:
-                raise SchemaError(f"the file has no {entry!r}", "Add it.", str(path))
+                hint = "Add it."
+                if str(path).lower().endswith(ENDINGS):
+                    stem = Path(path).stem
+                    hint = (
+                        f"Put the rows beside it, in {stem}.csv or {stem}.parquet, or write "
+                        f"dpnb.Table({content['name']!r}, source, dpnb.Schema.load({Path(path).name!r}))."
+                    )
+                raise SchemaError(f"the file has no {entry!r}", hint, str(path))
         places = content["source"]
         folder = Path(path).parent
         source: Any = (

@@ -275,8 +275,12 @@ class TestBare:
                 "dpnb.Session(dpnb.datasets.adult(), budget=budget, ledger='postgresql://h/d')",
                 "pip install 'dpnb[postgres]'",
             ),
+            (
+                "import pathlib; pathlib.Path('t.yaml').write_text('a: 1'); dpnb.Schema.load('t.yaml')",
+                "pip install 'dpnb[yaml]'",
+            ),
         ],
-        ids=["connect", "serve", "postgres", "ledger"],
+        ids=["connect", "serve", "postgres", "ledger", "yaml"],
     )
     def test_what_an_extra_brings_is_named_with_its_command(self, bare, code, words):
         names = "schema = dpnb.Schema({'n': dpnb.Integer(0, 9)})\nbudget = dpnb.Budget(rho=1)\n"
