@@ -29,6 +29,7 @@ PER_ROW, PER_GROUP, CLAMPED = (
 _BOUNDS = (PER_ROW, PER_GROUP, CLAMPED)
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
 _CLAUSES = ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION")
+_COMBINING = ("UNION", "INTERSECT", "EXCEPT")
 _PREFIXES = ("ANON_", "DP_")
 _AGGREGATES = {
     "COUNT": "COUNT", "SUM": "SUM", "AVG": "AVG", "VAR_POP": "VAR_POP", "STDDEV_POP": "STDDEV_POP",
@@ -175,6 +176,11 @@ class _Reader:
                 select = False
                 continue
             select = word == "SELECT"
+            if clause.word and word in _COMBINING and not calls:
+                raise self.refuse(
+                    f"WITH {clause.word} is for one SELECT, and {word} combines several",
+                    "Leave the clause out, and give epsilon=1.", self.tokens[self.next],
+                )  # fmt: skip
             if word.startswith(_PREFIXES) and self.word(1) == "(":
                 aggregates |= self.prefixed(kept)
                 continue

@@ -115,6 +115,17 @@ class TestResults:
         assert remote.price(question, rho=0.1) == local.price(question, rho=0.1)
         assert repr(remote.price(question, error=0.5)) == repr(local.price(question, error=0.5))
 
+    def test_the_cost_in_a_statement_is_the_local_one(self, remote, local):
+        foreign = SQL.replace(
+            "SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.1, delta = 1e-6)"
+        )
+        price = remote.price(foreign)
+        assert price == local.price(foreign)
+        assert remote.query(foreign).spent == price.spent
+        for call in (remote.query, remote.price):
+            with pytest.raises(RequestError, match="has its own epsilon in OPTIONS"):
+                call(foreign, rho=0.01)
+
     def test_budget_history_and_tables_are_the_local_ones(self, remote, local):
         remote.query(SQL, rho=0.01)
         assert remote.budget == local.budget

@@ -150,7 +150,10 @@ REFUSED = [
      "SELECT WITH AGGREGATION_THRESHOLD is not supported", "WITH AGGREGATION_THRESHOLD", "Leave it out, or write WITH DIFFERENTIAL_PRIVACY"),
     ("SELECT COUNT(*) FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) item FROM visits)",
      "stands behind the first SELECT alone", "WITH DIFFERENTIAL_PRIVACY", "Move it there, or leave it out."),
-    (clause("", "COUNT(*)", "visits UNION ALL SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 50) COUNT(*) FROM visits"),
+    (clause("epsilon = 1", table="visits UNION ALL SELECT COUNT(*) FROM visits"),
+     "WITH DIFFERENTIAL_PRIVACY is for one SELECT, and UNION combines several", "UNION",
+     "Leave the clause out, and give epsilon=1."),
+    ("SELECT COUNT(*) FROM (SELECT 1 UNION SELECT WITH DIFFERENTIAL_PRIVACY 2) WHERE 1 = 1",
      "stands behind the first SELECT alone", "WITH DIFFERENTIAL_PRIVACY", "Move it there, or leave it out."),
     # aggregates
     ("SELECT COUNT(*, contribution_bounds_per_group => (0, 4)) FROM visits",
