@@ -22,12 +22,14 @@ from dpnb.privacy.loss import PrivacyLoss
 from dpnb.releases.plan import Part, Plan, margin_of_error
 from dpnb.results import Bill, BudgetStatus
 from dpnb.schema.columns import Integer, Real
+from dpnb.schema.predicates import EVERY
 from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import Quantile, Statistic
 from dpnb.sql.functions import Function
+from dpnb.sql.narrowing import bounds_within
 from dpnb.sql.query import Aggregate, Derived
 from dpnb.sql.ranges import ranges_of
-from dpnb.sql.values import Column, bounds_of
+from dpnb.sql.values import Column
 from dpnb.views.measures import Sum
 from dpnb.views.view import (
     View,
@@ -231,7 +233,8 @@ def _estimates(
 def _bounds(part: Part, schema: Schema) -> tuple[float, float]:
     if not part.is_mean or part.aggregate.value is None:
         return 0.0, 0.0
-    bounds = bounds_of(part.aggregate.value, schema)
+    rows = EVERY if part.sum is None else part.sum.where
+    bounds = bounds_within(part.aggregate.value, schema, rows)
     return float(bounds.low), float(bounds.high)
 
 

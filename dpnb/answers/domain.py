@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dpnb.codes import Code, Interval
 from dpnb.schema.predicates import And, Predicate, Within, simplify
 from dpnb.schema.schema import Schema
-from dpnb.sql.values import Arithmetic, Case, Column, Number, Value
+from dpnb.sql.values import Arithmetic, Case, Column, Number, Value, bounds_of
 from dpnb.views.histogram import Histogram
 from dpnb.views.measures import Count, Distinct, Sum, Units
 from dpnb.views.text import predicate_text
@@ -157,9 +157,11 @@ class Domain:
         rows, cells, values, known = (array[present] for array in (rows, cells, values, known))
         known = known & (not measure.rounded)
         # a moment measures values from the middle of their bounds, in units of the distance to a
-        # bound: it never exceeds the count, however wide the bounds are or however far from 0
-        middle = measure.step * (measure.least + measure.greatest) / 2
-        half = measure.step * (measure.greatest - measure.least) / 2
+        # bound: it never exceeds the count, however wide the bounds are or however far from 0. They are
+        # those of all rows, so that sums of one value in other rows share a moment
+        bounds = bounds_of(measure.value, self.schema)
+        middle = (bounds.low + bounds.high) / 2 - measure.shift
+        half = (bounds.high - bounds.low) / 2
         coefficients = np.where(known, values - float(measure.shift), float(middle))
         nonzero, unknown = coefficients != 0, ~known & (half != 0)
         start = self.grid * self.moments.index(moment_of(view))

@@ -20,9 +20,10 @@ from dpnb.estimation.joint import Joint
 from dpnb.releases.held import Known
 from dpnb.sql.formulas import linear, statistics_of
 from dpnb.sql.functions import Function
+from dpnb.sql.narrowing import bounds_within
 from dpnb.sql.query import Aggregate, Derived, Query
 from dpnb.sql.ranges import ranges_of
-from dpnb.sql.values import Column, bounds_of
+from dpnb.sql.values import Column
 from dpnb.views.measures import Sum
 from dpnb.views.text import cell_text, view_text
 from dpnb.views.view import View, asked_groups, group_labels, transposition, views_of
@@ -251,7 +252,7 @@ def centre(part: Part, output: Aggregate) -> tuple[float, float]:
     ((view, _),) = part.parts[0]
     if not isinstance(view.measure, Sum) or output.value is None:
         return 0.0, 0.0
-    middle, bounds = float(view.measure.shift), bounds_of(output.value, view.schema)
+    middle, bounds = float(view.measure.shift), bounds_within(output.value, view.schema, view.where)
     # rounding to ticks may end just inside the declared bounds
     return middle, max(view.spread, float(bounds.high) - middle, middle - float(bounds.low))
 

@@ -129,7 +129,7 @@ def _centred(
     views = views_of(aggregate, query, version)
     view = views["sum"]
     if isinstance(view.measure, Sum):
-        about_it = sum_about(view.measure.value, query.schema, about)
+        about_it = sum_about(view.measure.value, query.schema, about, view.where)
         return replace(view, measure=about_it), views["count"]
     raise ValueError("an AVG is a sum over a count")
 

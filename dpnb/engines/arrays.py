@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -39,19 +40,21 @@ _BLOCK = 2**16
 class _Wanted:
     """What is counted: the rows that satisfy a condition, or a column's values in them.
 
-    ``summed`` is also true for a sum of what is stored, or the sum whose values are rounded one by one.
+    ``summed`` is the sum whose values are rounded one by one, or the bounds of a sum of what is stored.
     """
 
     condition: Predicate
     column: str | None
-    summed: bool | Sum = False
+    summed: Sum | tuple[Fraction, Fraction] | None = None
 
     @classmethod
     def by(cls, measure: Measure, condition: Predicate) -> _Wanted:
         """Return what a measure is computed from."""
         if not isinstance(measure.value, Column):
             return cls(condition, None)
-        summed = isinstance(measure, Sum) and (not measure.rounded or measure)
+        summed = None
+        if isinstance(measure, Sum):
+            summed = measure if measure.rounded else measure.bounds
         return cls(condition, measure.value.name, summed)
 
 
@@ -99,7 +102,11 @@ class _Totals:
             keep = present if keep is None else present & keep
         self._counts += _counted(groups, self._groups, keep)
         if summed:
-            weights = codes.ticks(values, summed) if isinstance(summed, Sum) else values
+            weights = (
+                codes.ticks(values, summed)
+                if isinstance(summed, Sum)
+                else codes.clamped(values, summed)
+            )
             self._sums += _counted(groups, self._groups, keep, weights).astype(np.int64)
 
     def of(self, measure: Measure) -> Vector:
@@ -110,7 +117,9 @@ class _Totals:
         present: Vector = counts.sum(axis=1)
         if self._codes is None or not isinstance(measure, Sum):
             return present
-        sums = counts @ np.arange(self._codes.size) if self._by_value else self._sums
+        sums = self._sums
+        if self._by_value:
+            sums = counts @ self._codes.clamped(np.arange(self._codes.size), measure.bounds)
         return self._codes.total(measure, sums, present)
 
 

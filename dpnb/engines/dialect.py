@@ -337,8 +337,8 @@ class Dialect:
             return [(f"COUNT(DISTINCT {given(self.value(measure.value))})", 1)]
         if isinstance(measure, Units):
             return [(f"COUNT(DISTINCT {given('u')})", 1)]
-        value = self.value(measure.value)
-        count = self._count(given(value))
+        value = self.summand(measure)
+        count = self._count(given(self.value(measure.value)))
         if not test and (present or self._is_complete(measure.value)):
             count = "COUNT(*)"
         if measure.rounded:
@@ -356,6 +356,24 @@ class Dialect:
             total = self._by_mean(given(value), count)
         terms = [(total, scale)]
         return terms if offset == 0 else [*terms, (count, -offset)]
+
+    def summand(self, measure: Sum) -> str:
+        """Return the SQL of what a sum adds up, before it is rounded.
+
+        Conditions may have narrowed the bounds of whole numbers: these are clamped, so that the
+        sensitivity rests on no condition. Rounded ones are clamped in ticks.
+        """
+        value = self.value(measure.value)
+        if measure.rounded or not self._is_narrowed(measure):
+            return value
+        low, high = map(str, measure.bounds)
+        return f"({clamp(value, low, high)})"
+
+    def _is_narrowed(self, measure: Sum) -> bool:
+        """Return whether a sum is of narrower bounds than those of all rows."""
+        declared, (low, high) = bounds_of(measure.value, self._schema), measure.bounds
+        slack = measure.step if measure.rounded else 0
+        return low - slack > declared.low or high + slack < declared.high
 
     def _is_summed_by_mean(self, measure: Sum, largest: Fraction | int) -> bool:
         """Whether what is added up is a column, none of it larger than ``largest``, and stays small."""
@@ -383,7 +401,7 @@ class Dialect:
         real = f"CAST({value} AS DOUBLE)"
         shifted = real if measure.shift == 0 else f"({real} - {literal(float(measure.shift))})"
         ticks = f"{self.over(shifted, literal(float(measure.step)))} + {literal(0.5)}"
-        if isinstance(measure.value, Column):
+        if isinstance(measure.value, Column) and not self._is_narrowed(measure):
             return f"FLOOR({ticks})"
         # float arithmetic can leave the bounds of the exact value, and by far when large numbers
         # cancel; the sensitivity rests on these bounds. Clamp first: FLOOR can overflow
@@ -556,7 +574,7 @@ class Dialect:
             if measure.value is not None:
                 test += f" AND {self.value(measure.value)} IS NOT NULL"
             return f"CASE WHEN {test} THEN CAST(1 AS TINYINT) ELSE CAST(0 AS TINYINT) END"
-        value = self.value(measure.value)
+        value = self.summand(measure)
         if measure.rounded:
             ticks = self._rounded_ticks(measure, value)
         else:

@@ -230,7 +230,7 @@ class SparkDialect(Dialect):
         """
         if not isinstance(measure, Sum) or measure.rounded or measure.largest <= TICKS:
             return super().terms(measure, condition, present=present)
-        value = f"CAST({self.value(measure.value)} AS BIGINT)"
+        value = f"CAST({self.summand(measure)} AS BIGINT)"
         test = "" if condition == EVERY else f"CASE WHEN {self.predicate(condition)} THEN "
         end = " END" if test else ""
         scale, offset = int(1 / measure.step), int(measure.shift / measure.step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -80,11 +81,23 @@ class Codes:
         # a step is a power of two, so this is the same as to divide by it, in half the time
         ticks *= float(1 / measure.step)
         ticks += 0.5
-        return np.floor(ticks, out=ticks)
+        np.floor(ticks, out=ticks)
+        low, high = measure.bounds
+        scale, slack = self.kind.scale, measure.step
+        if low - slack > scale.low or high + slack < scale.high:
+            np.clip(ticks, measure.least, measure.greatest, out=ticks)
+        return ticks
 
     def weights(self, values: Vector, measure: Sum) -> Vector:
         """Return whole numbers to add up for a sum; see :meth:`total`."""
-        return self.ticks(values, measure) if measure.rounded else values
+        return (
+            self.ticks(values, measure) if measure.rounded else self.clamped(values, measure.bounds)
+        )
+
+    def clamped(self, values: Vector, bounds: tuple[Fraction, Fraction]) -> Vector:
+        """Return stored whole numbers, clamped to bounds within those of the column."""
+        low, high = int(bounds[0]) - self.low, int(bounds[1]) - self.low
+        return values if low <= 0 and high >= self.size - 1 else np.clip(values, low, high)
 
     def total(self, measure: Sum, sums: Vector, counts: Vector) -> Vector:
         """Return a sum in ticks, from the sum of the :meth:`weights` of as many values."""

@@ -52,13 +52,14 @@ class Target:
         RequestError
             For counts of distinct ids.
         """
+        where = simplify(And((query.where, aggregate.filter)), query.schema)
         measure = None
         match aggregate.function:
             case Function.COUNT:
                 pass
             case Function.SUM | Function.AVG:
                 centred = aggregate.function.is_mean
-                measure = sum_of(aggregate.argument, query.schema, centred=centred)
+                measure = sum_of(aggregate.argument, query.schema, where, centred=centred)
             case Function.UNITS | Function.DISTINCT | Function.CELLS:
                 raise RequestError(
                     "a count of different ids cannot be explained",
@@ -72,7 +73,7 @@ class Target:
             query.table,
             version,
             tuple(key.partition for key in query.keys),
-            simplify(And((query.where, aggregate.filter)), query.schema),
+            where,
             aggregate,
             tuple(group for group, _ in terms),
             tuple(weight for _, weight in terms),

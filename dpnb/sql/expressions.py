@@ -12,7 +12,6 @@ from dpnb.sql.functions import Function
 from dpnb.sql.source import Node, others
 from dpnb.sql.values import (
     Arithmetic,
-    Bounds,
     Case,
     Column,
     Number,
@@ -45,6 +44,8 @@ class Arguments:
         self.conditions = conditions
         self.schema = conditions.schema
         self.refuse = conditions.refuse
+        self.rows: Predicate = EVERY
+        """The condition of WHERE."""
 
     def value(self, function: Function, node: Node) -> Value:
         """Read the argument of an aggregate, and check that its bounds are usable."""
@@ -78,15 +79,15 @@ class Arguments:
                     "Keep each intermediate result within 1e150 in size.",
                     node,
                 )
-        bounds = bounds_of(value, self.schema)
-        reach = max(-bounds.low, bounds.high)
         if function is Function.COUNT:
             return
+        bounds = bounds_of(value, self.schema)
+        reach = max(-bounds.low, bounds.high)
         if reach == 0:
             self.refuse(
                 "this expression is 0 in every row", "Sum something that can differ from 0.", node
             )
-        if function.is_mean and self._narrow(bounds, reach):
+        if function.is_mean and bounds.is_narrow:
             same = bounds.low == bounds.high
             self.refuse(
                 "this expression is the same number in every row"
@@ -101,11 +102,6 @@ class Arguments:
             self.refuse(
                 "the values of this expression are too small", "Multiply them by a number.", node
             )
-
-    @staticmethod
-    def _narrow(bounds: Bounds, reach: Fraction) -> bool:
-        width = bounds.high - bounds.low
-        return width == 0 or (not bounds.integral and width < reach / 2**30)
 
     def _value(self, node: Node, depth: int) -> Value | None:
         """Read a node; return None if it is missing in every row."""

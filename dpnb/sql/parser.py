@@ -149,6 +149,8 @@ class _Statement:
         self.conditions = Conditions(self.source, scope, self.params)
         contributions = Contributions(self.source, scope, written)
         aggregates = Aggregates(self.conditions, contributions, distinct=self.deciding)
+        where = self.where(scope.condition, scope.present)
+        aggregates.arguments.rows = where
         grouped = self.grouping(select.args.get("group"), select.expressions)
         aggregates.statistics.grouped = tuple(grouped)
         split = Splitter(aggregates, grouped, deciding=self.deciding).read(select)
@@ -158,7 +160,7 @@ class _Statement:
             table=scope.base.name,
             keys=split.keys,
             aggregates=split.aggregates,
-            where=self.where(scope.condition, scope.present),
+            where=where,
             having=None if having is None else reader.read(having.this, split.aggregates),
             shown=split.shown,
             derived=split.derived,

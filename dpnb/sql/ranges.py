@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
-from dpnb.codes import Interval, Scale, outward
-from dpnb.schema.predicates import EVERY, NONE, And, Or, Predicate, Within, simplify
+from dpnb.codes import Interval, outward
+from dpnb.schema.predicates import EVERY, And, Or, Predicate, Within, simplify
 from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import (
     Applied,
@@ -26,13 +26,13 @@ from dpnb.sql.formulas import (
     linear,
 )
 from dpnb.sql.functions import Function
+from dpnb.sql.narrowing import STEPS, Span, allows, cases, codes_of, negation, span_of
 from dpnb.sql.query import Aggregate, Derived, Query
-from dpnb.sql.values import Arithmetic, Case, Column, Number, Value, image
+from dpnb.sql.values import Arithmetic, Column, Number, Value
 
 Bound: TypeAlias = Fraction | float
 """An exact number, or a float if it is infinite."""
 Range: TypeAlias = tuple[Bound, Bound]
-Span: TypeAlias = tuple[Fraction, Fraction]
 Kind: TypeAlias = tuple[Predicate, frozenset[Predicate]]
 """A kind of row: what holds for its rows, and which conditions of a formula are among it."""
 
@@ -47,8 +47,6 @@ MOST_GROUPS = 1_000
 """Most groups that have ranges of their own."""
 _ADDED = (Function.COUNT, Function.SUM)
 """Functions that add up what each row contributes."""
-_STEPS = 256
-"""Most steps of a search for rows that conditions allow; beyond them, some are supposed."""
 
 
 def ranges_of(output: Aggregate | Derived, query: Query) -> tuple[tuple[float, float], ...]:
@@ -106,62 +104,6 @@ def _floats(span: Range) -> tuple[float, float]:
     return outward(span[0], -math.inf), outward(span[1], math.inf)
 
 
-# conditions
-
-
-def negation(predicate: Predicate, schema: Schema) -> Predicate:
-    """Return the condition that holds for exactly the rows for which ``predicate`` does not."""
-    if isinstance(predicate, Within):
-        scale = schema[predicate.column].scale
-        null = not predicate.null and predicate.column not in schema.complete
-        return Within(predicate.column, scale.complement(predicate.intervals), null)
-    parts = tuple(negation(part, schema) for part in predicate.parts)
-    return Or(parts) if isinstance(predicate, And) else And(parts)
-
-
-def allows(predicate: Predicate, schema: Schema, steps: Iterator[int] | None = None) -> bool:
-    """Return whether a row can satisfy a condition; True when in doubt.
-
-    ``steps`` counts the steps of several searches that share a limit.
-
-    Examples
-    --------
-    >>> from dpnb.schema.columns import Integer
-    >>> schema = Schema({"age": Integer(17, 90)})
-    >>> allows(And((Within("age", ((17, 29),)), Within("age", ((30, 90),)))), schema)
-    False
-    """
-    taken = itertools.count() if steps is None else steps
-
-    def search(condition: Predicate) -> bool:
-        condition = simplify(condition, schema)
-        if condition == NONE or isinstance(condition, Within) or next(taken) > _STEPS:
-            return condition != NONE
-        if isinstance(condition, Or):
-            return any(map(search, condition.parts))
-        for place, part in enumerate(condition.parts):
-            if isinstance(part, Or):
-                rest = condition.parts[:place] + condition.parts[place + 1 :]
-                return any(search(And((*rest, choice))) for choice in part.parts)
-        return True
-
-    return search(predicate)
-
-
-def _codes(predicate: Predicate, column: str, scale: Scale) -> Sequence[Interval]:
-    """Return codes that contain a column's in all rows that satisfy a condition."""
-    if isinstance(predicate, Within):
-        everything = ((scale.low, scale.high),)
-        return predicate.intervals if predicate.column == column else everything
-    parts = [_codes(part, column, scale) for part in predicate.parts]
-    if isinstance(predicate, Or):
-        return scale.union([interval for part in parts for interval in part])
-    codes: Sequence[Interval] = ((scale.low, scale.high),)
-    for part in parts:
-        codes = scale.intersection(codes, part)
-    return codes
-
-
 def _present(value: Value | None, schema: Schema) -> Predicate:
     """Return the condition that a value is not missing; no value stands for the row itself."""
     if value is None or isinstance(value, Number):
@@ -173,47 +115,13 @@ def _present(value: Value | None, schema: Schema) -> Predicate:
         )
     if isinstance(value, Arithmetic):
         return And((_present(value.left, schema), _present(value.right, schema)))
-    cases = _cases(value, EVERY, schema)
     return Or(
         tuple(
             And((condition, _present(result, schema)))
-            for condition, result in cases
+            for condition, result in cases(value, EVERY, schema)
             if result is not None
         )
     )
-
-
-def _cases(case: Case, rows: Predicate, schema: Schema) -> Iterator[tuple[Predicate, Value | None]]:
-    """Return the branches of a CASE, each with the condition of the rows that take it."""
-    for condition, result in case.branches:
-        yield And((rows, condition)), result
-        rows = And((rows, negation(condition, schema)))
-    yield rows, case.default
-
-
-# values of a row
-
-
-def _values(value: Value, schema: Schema, rows: Predicate) -> Span | None:
-    """Return the range of a row's value; None if it is missing in all rows."""
-    if isinstance(value, Number):
-        return value.value, value.value
-    if isinstance(value, Column):
-        codes = _codes(rows, value.name, schema[value.name].scale)
-        low, high = min(codes, default=None), max(codes, default=None)
-        return None if low is None or high is None else (Fraction(low[0]), Fraction(high[1]))
-    if isinstance(value, Case):
-        parts = [
-            _values(result, schema, condition)
-            for condition, result in _cases(value, rows, schema)
-            if result is not None and allows(condition, schema)
-        ]
-        known = [part for part in parts if part is not None]
-        return (min(low for low, _ in known), max(high for _, high in known)) if known else None
-    left, right = _values(value.left, schema, rows), _values(value.right, schema, rows)
-    if left is None or right is None:
-        return None
-    return image(value, left, right)
 
 
 def _aggregate(aggregate: Aggregate, schema: Schema, rows: Predicate) -> Range:
@@ -222,11 +130,11 @@ def _aggregate(aggregate: Aggregate, schema: Schema, rows: Predicate) -> Range:
         case Function.AVG:
             return _between(aggregate.argument, schema, rows)
         case Function.SUM:
-            return _total(Fraction(0), *(_values(aggregate.argument, schema, rows) or ZERO))
+            return _total(Fraction(0), *(span_of(aggregate.argument, schema, rows) or ZERO))
         case Function.DISTINCT:
             (column,) = aggregate.columns
             scale = schema[column].scale
-            sizes = (Fraction(high - low + 1) for low, high in _codes(rows, column, scale))
+            sizes = (Fraction(high - low + 1) for low, high in codes_of(rows, column, scale))
             return Fraction(0), sum(sizes, Fraction(0)) if scale.integral else math.inf
         case Function.COUNT | Function.CELLS:
             rows = And((rows, _present(aggregate.value, schema)))
@@ -239,7 +147,7 @@ def _aggregate(aggregate: Aggregate, schema: Schema, rows: Predicate) -> Range:
 
 def _between(value: Value, schema: Schema, rows: Predicate) -> Range:
     """Return the range of means and quantiles of a value, which exist only if a row has one."""
-    return _values(value, schema, rows) or _values(value, schema, EVERY) or REALS
+    return span_of(value, schema, rows) or span_of(value, schema, EVERY) or REALS
 
 
 def _total(start: Fraction, least: Bound, most: Bound) -> Range:
@@ -367,7 +275,7 @@ class _Formulas:
         """Return the range of what one row of a kind adds to a weighted sum."""
         total: Range = ZERO
         for value, factor in self._factors(weights, kind).items():
-            span = _values(value, self.schema, kind[0]) or ZERO
+            span = span_of(value, self.schema, kind[0]) or ZERO
             total = _combined("+", total, _combined("*", (factor, factor), span))
         return total
 
@@ -395,7 +303,7 @@ class _Formulas:
                 )
             ]
             kinds = [kind for kind in split if allows(kind[0], self.schema, self.steps)]
-            if len(kinds) > MOST_KINDS or next(self.steps) > _STEPS:
+            if len(kinds) > MOST_KINDS or next(self.steps) > STEPS:
                 return None
         return kinds
 

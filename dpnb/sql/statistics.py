@@ -14,11 +14,12 @@ from typing import TypeAlias
 from sqlglot import expressions as exp
 
 from dpnb.schema.partition import declared
-from dpnb.schema.predicates import EVERY, Predicate
+from dpnb.schema.predicates import EVERY, And, Predicate
 from dpnb.sql.contributions import Contributions
 from dpnb.sql.expressions import Arguments
 from dpnb.sql.formulas import Applied, Formula, Quantile, Variance
 from dpnb.sql.functions import Function
+from dpnb.sql.narrowing import bounds_within
 from dpnb.sql.query import MAX_CELLS, Aggregate
 from dpnb.sql.source import Node, others
 from dpnb.sql.values import Arithmetic, Column, Number, Value, bounds_of
@@ -203,7 +204,10 @@ class Statistics:
         H^2]. Subtracting H^2 / 2 from each gives the sum sensitivity H^2 / 2, at most a quarter of
         that of SUM(x * x) (docs/methods/estimation.md, theorem 12).
         """
-        bounds = bounds_of(value, self.schema)
+        rows = And((self.arguments.rows, condition))
+        bounds = bounds_within(value, self.schema, rows)
+        if bounds.is_narrow:
+            bounds = bounds_of(value, self.schema)
         # floats hold these numbers exactly, so every engine computes with the same ones
         origin = Fraction(float((bounds.low + bounds.high) / 2))
         half = max(bounds.high - origin, origin - bounds.low)

@@ -92,6 +92,12 @@ class Bounds:
     high: Fraction
     integral: bool
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether they are too close together to average what lies between them."""
+        width = self.high - self.low
+        return width == 0 or (not self.integral and width * 2**30 < max(-self.low, self.high))
+
 
 def bounds_of(value: Value, schema: Schema) -> Bounds:
     """Derive the bounds of a value from the declared ones by interval arithmetic.

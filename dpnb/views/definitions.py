@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 from dpnb.codes import Interval, Scale
@@ -12,7 +11,7 @@ from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import read_value
 from dpnb.sql.values import Column
 from dpnb.views.histogram import Histogram, Strategy, axis
-from dpnb.views.measures import Count, Distinct, Measure, Units, sum_about, sum_of
+from dpnb.views.measures import Count, Distinct, Measure, Units, read_sum
 from dpnb.views.view import View
 
 
@@ -52,10 +51,7 @@ def _measure(data: Sequence[Any], schema: Schema) -> Measure:
     if data[0] == "distinct" and isinstance(value, Column):
         return Distinct(value)
     if data[0] == "sum" and value is not None:
-        sums = [sum_of(value, schema, centred=centred) for centred in (False, True)]
-        for measure in (*sums, sum_about(value, schema, Fraction(data[2]))):
-            if measure.definition() == list(data):
-                return measure
+        return read_sum(data, value, schema)
     raise ValueError("this measure fits no declared column")
 
 

@@ -7,14 +7,16 @@ most ``sensitivity`` ticks.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 from dpnb.schema.partition import Partition
-from dpnb.schema.predicates import Predicate
+from dpnb.schema.predicates import EVERY, Predicate
 from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import plain_value
+from dpnb.sql.narrowing import bounds_within
 from dpnb.sql.values import Bounds, Column, Value, bounds_of
 
 MAX_ROWS = 2**40
@@ -95,6 +97,11 @@ class Sum:
         """Largest absolute value."""
         return max(abs(self.shift + ticks * self.step) for ticks in (self.least, self.greatest))
 
+    @property
+    def bounds(self) -> tuple[Fraction, Fraction]:
+        """Least and greatest value; rounded ones are moved by half a step at most."""
+        return self.shift + self.least * self.step, self.shift + self.greatest * self.step
+
     def definition(self) -> list[Any]:
         """Return the public definition as plain data."""
         value = plain_value(self.value)
@@ -140,14 +147,17 @@ def _power_of_two_above(value: Fraction | float) -> Fraction:
     return step if step >= value else 2 * step
 
 
-def sum_of(value: Value, schema: Schema, *, centred: bool) -> Sum:
+def sum_of(value: Value, schema: Schema, rows: Predicate = EVERY, *, centred: bool) -> Sum:
     """Return the measure SUM(value), or with ``centred`` the sum of distances from mid-range.
 
-    Taking the middle of the bounds as origin halves the sensitivity of [0, M]
-    (docs/methods/expressions.md, theorem 7). The step is a power of two >= the largest distance /
-    2**22, from the bounds alone; whole numbers of moderate size need no rounding.
+    The bounds are those of the values in the rows that satisfy ``rows``. Taking their middle as
+    origin halves the sensitivity of [0, M] (docs/methods/expressions.md, theorem 7). The step is a
+    power of two >= the largest distance / 2**22, from the bounds alone; whole numbers of moderate
+    size need no rounding.
     """
-    bounds = bounds_of(value, schema)
+    bounds = bounds_within(value, schema, rows)
+    if centred and bounds.is_narrow:
+        bounds = bounds_of(value, schema)
     shift = (bounds.low + bounds.high) / 2 if centred else Fraction(0)
     if bounds.integral:
         if max(bounds.high - shift, shift - bounds.low) <= 2**30:
@@ -157,17 +167,37 @@ def sum_of(value: Value, schema: Schema, *, centred: bool) -> Sum:
     return _rounded_sum(value, bounds, low / 2 + high / 2 if centred else 0.0)
 
 
-def sum_about(value: Value, schema: Schema, origin: Fraction) -> Sum:
+def sum_about(value: Value, schema: Schema, origin: Fraction, rows: Predicate = EVERY) -> Sum:
     """Return the measure SUM(value - origin): above 0 exactly if the average is above ``origin``.
 
     Values other than whole numbers, and values with a long origin, are rounded to ticks of 2**-22
     of the largest distance (docs/methods/probe.md, definition 2).
     """
-    bounds = bounds_of(value, schema)
+    bounds = bounds_within(value, schema, rows)
     reach = max(abs(bounds.high - origin), abs(bounds.low - origin))
     if bounds.integral and reach * origin.denominator <= 2**30:
         return _whole_sum(value, bounds, origin)
     return _rounded_sum(value, bounds, float(origin))
+
+
+def read_sum(data: Sequence[Any], value: Value, schema: Schema) -> Sum:
+    """Build a sum from its :meth:`Sum.definition`, which alone says what its bounds are.
+
+    Raises
+    ------
+    ValueError
+        If no value of the column has such bounds.
+    """
+    shift, step, least, greatest = Fraction(data[2]), Fraction(data[3]), int(data[4]), int(data[5])
+    bounds = bounds_of(value, schema)
+    # whole numbers are rounded only if they are large, to steps that are larger than one
+    rounded = not bounds.integral or step != Fraction(1, shift.denominator)
+    read = Sum(value, shift, step, rounded, least, greatest)
+    slack = step if rounded else 0
+    ends = shift + least * step + slack, shift + greatest * step - slack
+    if least > greatest or ends[0] < bounds.low or ends[1] > bounds.high:
+        raise ValueError("this measure fits no declared column")
+    return read
 
 
 def _whole_sum(value: Value, bounds: Bounds, shift: Fraction) -> Sum:

@@ -179,9 +179,9 @@ def views_of(aggregate: Aggregate, query: Query, version: int) -> dict[str, View
         case Function.UNITS:
             return {"count": view(_units(keys, where, schema))}
         case Function.SUM:
-            return {"sum": view(sum_of(aggregate.argument, schema, centred=False))}
+            return {"sum": view(sum_of(aggregate.argument, schema, where, centred=False))}
         case Function.AVG:
-            total = sum_of(aggregate.argument, schema, centred=True)
+            total = sum_of(aggregate.argument, schema, where, centred=True)
             return {"sum": view(total), "count": view(count)}
         case _:
             assert_never(aggregate.function)

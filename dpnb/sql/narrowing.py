@@ -1,0 +1,128 @@
+"""Narrowing: the bounds of a value in the rows that conditions leave.
+
+In a CASE, a row that takes a branch satisfies its condition and none before it; in a statement, the
+rows that count satisfy WHERE and FILTER. So ``SUM(wage) FILTER (WHERE wage <= 20)`` has the bound
+20, whatever the bounds of the column are (docs/methods/expressions.md, theorem 17). The engine
+clamps each value to the bounds found here, last, so that no sensitivity rests on a condition.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeAlias
+
+from dpnb.codes import Interval, Scale
+from dpnb.schema.predicates import EVERY, NONE, And, Or, Predicate, Within, simplify
+from dpnb.sql.values import Bounds, Case, Column, Number, Value, bounds_of, image
+
+if TYPE_CHECKING:
+    from dpnb.schema.schema import Schema
+
+Span: TypeAlias = tuple[Fraction, Fraction]
+
+STEPS = 256
+"""Most steps of a search for rows that conditions allow; beyond them, some are supposed."""
+
+
+def bounds_within(value: Value, schema: Schema, rows: Predicate = EVERY) -> Bounds:
+    """Derive the bounds of a value in the rows that satisfy a condition.
+
+    Those of all rows, if no row that satisfies it has a value other than 0: a measure needs bounds
+    that differ from 0.
+
+    Examples
+    --------
+    >>> from dpnb.schema.columns import Integer
+    >>> from dpnb.schema.schema import Schema
+    >>> schema = Schema({"wage": Integer(0, 200)})
+    >>> bounds_within(Column("wage"), schema, Within("wage", ((0, 20),))).high
+    Fraction(20, 1)
+    """
+    declared, span = bounds_of(value, schema), span_of(value, schema, rows)
+    return Bounds(*span, declared.integral) if span is not None and any(span) else declared
+
+
+def negation(predicate: Predicate, schema: Schema) -> Predicate:
+    """Return the condition that holds for exactly the rows for which ``predicate`` does not."""
+    if isinstance(predicate, Within):
+        scale = schema[predicate.column].scale
+        null = not predicate.null and predicate.column not in schema.complete
+        return Within(predicate.column, scale.complement(predicate.intervals), null)
+    parts = tuple(negation(part, schema) for part in predicate.parts)
+    return Or(parts) if isinstance(predicate, And) else And(parts)
+
+
+def allows(predicate: Predicate, schema: Schema, steps: Iterator[int] | None = None) -> bool:
+    """Return whether a row can satisfy a condition; True when in doubt.
+
+    ``steps`` counts the steps of several searches that share a limit.
+
+    Examples
+    --------
+    >>> from dpnb.schema.columns import Integer
+    >>> schema = Schema({"age": Integer(17, 90)})
+    >>> allows(And((Within("age", ((17, 29),)), Within("age", ((30, 90),)))), schema)
+    False
+    """
+    taken = itertools.count() if steps is None else steps
+
+    def search(condition: Predicate) -> bool:
+        condition = simplify(condition, schema)
+        if condition == NONE or isinstance(condition, Within) or next(taken) > STEPS:
+            return condition != NONE
+        if isinstance(condition, Or):
+            return any(map(search, condition.parts))
+        for place, part in enumerate(condition.parts):
+            if isinstance(part, Or):
+                rest = condition.parts[:place] + condition.parts[place + 1 :]
+                return any(search(And((*rest, choice))) for choice in part.parts)
+        return True
+
+    return search(predicate)
+
+
+def codes_of(predicate: Predicate, column: str, scale: Scale) -> Sequence[Interval]:
+    """Return codes that contain a column's in all rows that satisfy a condition."""
+    if isinstance(predicate, Within):
+        everything = ((scale.low, scale.high),)
+        return predicate.intervals if predicate.column == column else everything
+    parts = [codes_of(part, column, scale) for part in predicate.parts]
+    if isinstance(predicate, Or):
+        return scale.union([interval for part in parts for interval in part])
+    codes: Sequence[Interval] = ((scale.low, scale.high),)
+    for part in parts:
+        codes = scale.intersection(codes, part)
+    return codes
+
+
+def cases(case: Case, rows: Predicate, schema: Schema) -> Iterator[tuple[Predicate, Value | None]]:
+    """Return the branches of a CASE, each with the condition of the rows that take it."""
+    for condition, result in case.branches:
+        yield And((rows, condition)), result
+        rows = simplify(And((rows, negation(condition, schema))), schema)
+    yield rows, case.default
+
+
+def span_of(value: Value, schema: Schema, rows: Predicate) -> Span | None:
+    """Return the range of a value in the rows that satisfy a condition; None if all lack it."""
+    if isinstance(value, Number):
+        return value.value, value.value
+    if isinstance(value, Column):
+        codes = codes_of(rows, value.name, schema[value.name].scale)
+        low, high = min(codes, default=None), max(codes, default=None)
+        return None if low is None or high is None else (Fraction(low[0]), Fraction(high[1]))
+    if isinstance(value, Case):
+        steps = itertools.count()
+        parts = [
+            span_of(result, schema, condition)
+            for condition, result in cases(value, rows, schema)
+            if result is not None and allows(condition, schema, steps)
+        ]
+        known = [part for part in parts if part is not None]
+        return (min(low for low, _ in known), max(high for _, high in known)) if known else None
+    left, right = span_of(value.left, schema, rows), span_of(value.right, schema, rows)
+    if left is None or right is None:
+        return None
+    return image(value, left, right)
