@@ -74,7 +74,9 @@ class Answer(Billed, Result):
     rest : tuple of int
         Indices of the other groups that WHERE does not rule out; see :meth:`all_groups`.
     hidden : int or None
-        How many of them HAVING hides; None without HAVING.
+        How many of them HAVING and QUALIFY hide; None without them.
+    hidden_by : tuple of str
+        Which of the two there are.
     shown : ShownTable or None
         What is shown of ``rows`` if the statement computes from its results; else None.
 
@@ -111,6 +113,7 @@ class Answer(Billed, Result):
     grouped: tuple[str, ...] = ()
     rest: tuple[int, ...] = ()
     hidden: int | None = None
+    hidden_by: tuple[str, ...] = ()
     shown: ShownTable | None = None
 
     @property
@@ -135,7 +138,9 @@ class Answer(Billed, Result):
         ((), (0, 1))
         """
         rows = tuple(sorted({*self.rows, *self.rest}))
-        return replace(self, keys=self.grouped, rows=rows, rest=(), hidden=None, shown=None)
+        return replace(
+            self, keys=self.grouped, rows=rows, rest=(), hidden=None, hidden_by=(), shown=None
+        )
 
     def estimates_of(self, alias: str | None = None) -> Estimates:
         """Return one aggregate by its alias; the first one without an alias.
@@ -370,7 +375,7 @@ class Answer(Billed, Result):
         values["keys"], values["grouped"] = tuple(values["keys"]), tuple(values["grouped"])
         values["groups"] = tuple(tuple(group) for group in values["groups"])
         values["rows"], values["rest"] = tuple(values["rows"]), tuple(values["rest"])
-        table = values["shown"]
+        values["hidden_by"], table = tuple(values["hidden_by"]), values["shown"]
         values["shown"] = None if table is None else ShownTable.from_dict(table)
         values["estimates"] = tuple(Estimates.from_dict(output) for output in values["estimates"])
         origin = values["origin"]

@@ -107,6 +107,7 @@ def answer(
         grouped=grouped,
         rest=outcome.rest,
         hidden=outcome.hidden,
+        hidden_by=outcome.hidden_by,
         shown=outcome.table,
         bill=budget.charged(
             charge.row if fresh else PrivacyLoss.none(),

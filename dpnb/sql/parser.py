@@ -33,8 +33,6 @@ from dpnb.sql.substitution import substituted
 
 _HINTS = {
     "laterals": ("LATERAL is not supported", "Write one SELECT over one table."),
-    "windows": ("window functions are not supported", "Use GROUP BY."),
-    "qualify": ("window functions are not supported", "Use GROUP BY."),
     "into": ("INTO is not supported", "Leave INTO out."),
     "sample": ("sampling is not supported", "Leave it out; noise is added for you."),
     "hint": ("hints are not supported", "Leave the hint out."),
@@ -130,7 +128,7 @@ class _Statement:
     def query(self, select: exp.Select, written: exp.Select) -> Query:
         clauses = (
             "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset",
-            "distinct", "kind",
+            "qualify", "windows", "distinct", "kind",
         )  # fmt: skip
         for name in others(select.args, *clauses):
             what, hint = _HINTS.get(

@@ -12,7 +12,7 @@ from dpnb.sql.aggregates import SHAPE, is_result
 from dpnb.sql.conditions import COMPARISONS, Conditions
 from dpnb.sql.constants import is_constant
 from dpnb.sql.expressions import MAX_DEPTH, OPERATORS, Arguments
-from dpnb.sql.shown import Call, Choice, Expression, Kind, Literal, is_label, kind_of
+from dpnb.sql.shown import Call, Choice, Expression, Kind, Literal, Window, is_label, kind_of
 from dpnb.sql.source import Node, others
 
 _ARITHMETIC: dict[type, str] = {**OPERATORS, exp.Mod: "%", exp.IntDiv: "//"}
@@ -152,6 +152,8 @@ class Scalars:
             node.args, "this", "expression", "typed", "safe"
         ):
             left, right = (self.number(part, depth) for part in (node.this, node.expression))
+            if isinstance(node, exp.Div):
+                return _quotient(left, right)
             return Call(_ARITHMETIC[type(node)], (left, right), Kind.NUMBER)
         if isinstance(node, exp.Neg):
             return Call("*", (Literal(Fraction(-1)), self.number(node.this, depth)), Kind.NUMBER)
@@ -266,3 +268,14 @@ class Scalars:
                 node,
             )
         return expression
+
+
+def _quotient(left: Expression, right: Expression) -> Expression:
+    """Return a quotient; a share of a total keeps it together: ``100 * x / t`` is ``100 * (x / t)``."""
+    if isinstance(left, Call) and left.function == "*" and isinstance(right, Window):
+        factor, part = left.arguments
+        if isinstance(part, Literal):
+            factor, part = part, factor
+        if isinstance(factor, Literal) and right.arguments == (part,):
+            return Call("*", (factor, Call("/", (part, right), Kind.NUMBER)), Kind.NUMBER)
+    return Call("/", (left, right), Kind.NUMBER)

@@ -7,11 +7,11 @@ nothing, and it is not part of what identifies a request.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 
 class Kind(StrEnum):
@@ -60,16 +60,57 @@ class Choice:
     kind: Kind
 
 
-Expression: TypeAlias = Field | Literal | Call | Choice
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A function over several lines: ``function(arguments) OVER (PARTITION BY ... ORDER BY ...)``.
+
+    Attributes
+    ----------
+    partition : tuple of Expression
+    order : tuple of Term
+    rows : tuple of (int or None) or None
+        How many lines before and after the own one it covers, None for all; None for SQL's default:
+        all lines, or with an order those up to the own one and its equals.
+    """
+
+    function: str
+    arguments: tuple[Expression, ...]
+    partition: tuple[Expression, ...]
+    order: tuple[Term, ...]
+    rows: tuple[int | None, int | None] | None
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """An aggregate over the lines of one group of a level; without arguments, COUNT(*)."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One term of ORDER BY."""
+
+    expression: Expression
+    descending: bool
+
+
+Expression: TypeAlias = Field | Literal | Call | Choice | Window | Total
 
 
 def parts(expression: Expression) -> Iterator[Expression]:
     """Return an expression and all its parts."""
     yield expression
-    if isinstance(expression, Call):
+    if isinstance(expression, Call | Total):
         inner = expression.arguments
     elif isinstance(expression, Choice):
         inner = (*(part for branch in expression.branches for part in branch), expression.default)
+    elif isinstance(expression, Window):
+        ordered = (term.expression for term in expression.order)
+        inner = (*expression.arguments, *expression.partition, *ordered)
     else:
         return
     for part in inner:
@@ -91,7 +132,10 @@ def is_label(expression: Expression) -> bool:
     """Return whether an expression names a group: without released numbers, or not a number."""
     if kind_of(expression) is not Kind.NUMBER:
         return True
-    return not any(isinstance(part, Field) and part.released for part in parts(expression))
+    return not any(
+        isinstance(part, Total) or (isinstance(part, Field) and part.released)
+        for part in parts(expression)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,37 +146,64 @@ class Column:
     expression: Expression
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
-    """One term of ORDER BY."""
+Over = TypeVar("Over", Window, Total)
 
-    expression: Expression
-    descending: bool
+
+def found_in(kind: type[Over], expressions: Iterable[Expression]) -> tuple[Over, ...]:
+    """Return the different windows or totals in some expressions."""
+    found = (part for expression in expressions for part in parts(expression))
+    return tuple(dict.fromkeys(part for part in found if isinstance(part, kind)))
 
 
 @dataclass(frozen=True, slots=True)
 class OuterPart:
-    """What is shown of the released groups.
+    """What one SELECT shows of its lines, and what the queries around it show of those.
+
+    The lines of the first level are the released groups.
 
     Attributes
     ----------
+    where : Expression or None
+        Which lines it takes.
+    groups : tuple of Expression or None
+        By which labels it adds up its lines: all of them for (), each on its own for None.
     columns : tuple of Column or None
         The SELECT list; None for the keys and results as they are released.
     having : Expression or None
-        The condition that shown groups satisfy, by released numbers.
+        The condition that lines satisfy, by released numbers.
+    qualify : Expression or None
+        The same after windows are computed.
     distinct : bool
         Whether equal lines are shown once.
     order : tuple of Term
     limit : int or None
     offset : int
+    around : OuterPart or None
+        The query that reads these lines.
     """
 
+    where: Expression | None = None
+    groups: tuple[Expression, ...] | None = None
     columns: tuple[Column, ...] | None = None
     having: Expression | None = None
+    qualify: Expression | None = None
     distinct: bool = False
     order: tuple[Term, ...] = ()
     limit: int | None = None
     offset: int = 0
+    around: OuterPart | None = None
+
+    def levels(self) -> Iterator[OuterPart]:
+        """Return the levels from the innermost to the outermost."""
+        yield self
+        if self.around is not None:
+            yield from self.around.levels()
+
+    def computed(self) -> tuple[Expression, ...]:
+        """Return the expressions that may contain windows or totals."""
+        conditions = (one for one in (self.having, self.qualify) if one is not None)
+        columns = (column.expression for column in self.columns or ())
+        return (*columns, *conditions, *(term.expression for term in self.order))
 
 
 PLAIN = OuterPart()

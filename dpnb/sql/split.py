@@ -21,6 +21,7 @@ from dpnb.sql.scalars import Scalars
 from dpnb.sql.shown import Column, Expression, Field, Kind, OuterPart, Term, is_label, parts
 from dpnb.sql.source import Node, others
 from dpnb.sql.statistics import is_statistic
+from dpnb.sql.windows import read_window
 
 _MOST_LINES = 10**18
 
@@ -65,16 +66,23 @@ class Splitter:
         self.names: dict[str, Node] = {}
         """Names of the result's columns, with where they come from."""
         self.clause = "SELECT"
+        self.windows: dict[str, Node] = {}
         self.scalars = Scalars(self.conditions, aggregates.arguments, self._leaf)
 
     def read(self, select: exp.Select) -> Split:
         """Read a statement whose FROM and GROUP BY are read."""
+        named = select.args.get("windows") or []
+        self.windows = {node.this.name.casefold(): node for node in named}
         for node in select.expressions:
             self._entry(node)
         having, condition = select.args.get("having"), None
         if having is not None and not self.deciding:
             self.clause = "HAVING"
             condition = self.scalars.truth(having.this)
+        self.clause = "QUALIFY"
+        qualify, qualified = select.args.get("qualify"), None
+        if qualify is not None:
+            qualified = self.scalars.truth(qualify.this)
         self.clause = "ORDER BY"
         order = tuple(self._terms(select.args.get("order")))
         if not self.results and not self.deciding:
@@ -84,6 +92,7 @@ class Splitter:
         shown = OuterPart(
             columns=self._columns(keys),
             having=condition,
+            qualify=qualified,
             distinct=distinct,
             order=order,
             limit=self._whole(select.args.get("limit"), "LIMIT"),
@@ -261,7 +270,9 @@ class Splitter:
         if isinstance(node, exp.Column):
             return self._name(node)
         if isinstance(node, exp.Window):
-            self.refuse("window functions are not supported", "Use GROUP BY.", node)
+            if self.clause == "HAVING":
+                self.refuse("windows are computed after HAVING", "Write QUALIFY instead.", node)
+            return read_window(self.scalars, node, self.windows)
         if not is_result(node):
             if isinstance(node, exp.AggFunc | exp.Filter):
                 self.aggregates.aggregate(node, "")
@@ -286,7 +297,7 @@ class Splitter:
         listed = None if node.table else self.listed.get(node.name.casefold())
         found = self.conditions.scope.find(node.name, node.table or None)
         is_key = any(column in self.grouped for _, column in found)
-        if listed is not None and (self.clause == "ORDER BY" or not is_key):
+        if listed is not None and (self.clause in ("QUALIFY", "ORDER BY") or not is_key):
             return listed.expression
         named = [
             column

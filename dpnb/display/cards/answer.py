@@ -58,16 +58,28 @@ def sentences(answer: Answer) -> list[str]:
         words.ledger_note(answer.bill),
     ]  # fmt: skip
     more = words.rest_sentence(len((answer.shown or answer).rows) - MAX_ROWS)
-    return [sentence for sentence in (more, having_sentence(answer), *texts) if sentence]
+    above = more, hidden_sentence(answer), window_sentence(answer)
+    return [sentence for sentence in (*above, *texts) if sentence]
 
 
-def having_sentence(answer: Answer) -> str:
-    """Return how many groups HAVING hides, and where they are; '' without HAVING."""
+def window_sentence(answer: Answer) -> str:
+    """Return over which groups windows go; '' without windows."""
+    if answer.shown is None or not answer.shown.windows:
+        return ""
+    left = f"the {answer.asked:,} groups"
+    if "HAVING" in answer.hidden_by:
+        left = "the groups that HAVING leaves"
+    return f"Windows go over {left}; rows without a group are in none of them."
+
+
+def hidden_sentence(answer: Answer) -> str:
+    """Return how many groups HAVING and QUALIFY hide, and where they are; '' without them."""
     if answer.hidden is None:
         return ""
     number = f"{answer.hidden:,}" if answer.hidden else "none"
+    hides = "hides" if len(answer.hidden_by) == 1 else "hide"
     return (
-        f"HAVING hides {number} of {answer.asked:,} group{'' if answer.asked == 1 else 's'}, by their "
+        f"{' and '.join(answer.hidden_by)} {hides} {number} of {answer.asked:,} group{'' if answer.asked == 1 else 's'}, by their "
         "released numbers: all_groups() has them all. To bound how often noise hides or shows the "
         "wrong ones, use %%dpdecide (in Python session.decide)."
     )
