@@ -314,6 +314,70 @@ class TestIntervals:
                 assert ends == (value(name, low, digits), value(name, high, digits))
 
 
+class TestWindows:
+    SHARES = (
+        "SELECT region, COUNT(*) / SUM(COUNT(*)) OVER () AS share, RANK() OVER (ORDER BY COUNT(*) DESC) AS place, "
+        "SUM(COUNT(*)) OVER (ORDER BY region) AS run, COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY region) AS step, "
+        "AVG(COUNT(*)) OVER () AS mean, MAX(COUNT(*)) OVER () AS top FROM people GROUP BY region"
+    )
+
+    def test_they_go_over_the_groups_that_are_left(self, opened: Open) -> None:
+        answer = opened(scale=0.0).query(f"{self.SHARES} HAVING COUNT(*) > 100", rho=1)
+        frame = answer.to_frame()
+        assert frame["share"].sum() == pytest.approx(1)
+        assert list(frame["region"]) == ["north", "south"]
+        assert frame["top"][0] == answer.estimates[0].estimate[0]
+        assert "Windows go over the groups that HAVING leaves" in repr(answer)
+        assert "Windows go over the 4 groups" in repr(opened().query(self.SHARES, rho=1))
+
+    def test_qualify_hides_what_windows_still_count(self, opened: Open) -> None:
+        sql = f"{self.SHARES} QUALIFY RANK() OVER (ORDER BY COUNT(*) DESC) <= 2 ORDER BY share DESC"
+        answer = opened(scale=0.0).query(sql, rho=1)
+        assert (answer.hidden, answer.rows) == (2, (0, 1))
+        assert answer.to_frame()["share"].sum() < 0.95
+        assert "QUALIFY hides 2 of 4 groups" in repr(answer)
+        both = sql.replace(" QUALIFY", " HAVING COUNT(*) > 3 QUALIFY")
+        assert "HAVING and QUALIFY hide 2 of 4 groups" in repr(opened(scale=0.0).query(both, rho=1))
+
+    def test_their_intervals_hold_as_often_as_promised(
+        self, opened: Open, frame: pd.DataFrame
+    ) -> None:
+        """Noise is from seeds, so that this is the same every time."""
+        counts = (
+            frame["region"].value_counts().reindex(["north", "south", "east", "west"], fill_value=0)
+        )
+        running = counts.cumsum()
+        true = pd.DataFrame({
+            "share": counts / counts.sum(), "place": counts.rank(ascending=False), "run": running,
+            "step": counts.diff(), "mean": counts.mean(), "top": counts.max(),
+        })  # fmt: skip
+        held = []
+        for seed in range(60):
+            answer = opened(seed=seed).query(self.SHARES, rho=0.001, confidence=0.8)
+            shown = answer.to_frame().set_index("region")
+            held.append(
+                all(
+                    math.isnan(exact)
+                    or shown[f"{name}_low"][region] <= exact <= shown[f"{name}_high"][region]
+                    for name in true
+                    for region, exact in true[name].items()
+                )
+            )
+        assert np.mean(held) >= 0.8
+
+    def test_with_much_noise_a_group_may_have_any_rank(self, opened: Open) -> None:
+        frame = opened().query(self.SHARES, rho=1e-8).to_frame()
+        assert set(zip(frame["place_low"], frame["place_high"], strict=True)) == {(1, 4)}
+        assert sorted(frame["place"]) == [1, 2, 3, 4]
+
+    def test_a_share_is_narrower_than_a_quotient(self, opened: Open) -> None:
+        """The total has the number in it: 99 of 100 cannot be 99 of 90."""
+        sql = "SELECT region, COUNT(*) / SUM(COUNT(*)) OVER () AS a, COUNT(*) / (SUM(COUNT(*)) OVER () + 0) AS b"
+        frame = opened().query(f"{sql} FROM people GROUP BY region", rho=0.001).to_frame()
+        assert (frame["a_high"] <= 1).all()
+        assert (frame["a_high"] - frame["a_low"] < frame["b_high"] - frame["b_low"]).all()
+
+
 def test_an_inference_refuses_what_it_does_not_show(opened: Open) -> None:
     session = opened()
     session.query(BY_REGION, rho=1)

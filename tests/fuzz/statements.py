@@ -817,7 +817,7 @@ REFUSED = [
     "SELECT COUNT(*) OVER () AS result FROM {t}",
     "SELECT SUM({x}) OVER (ORDER BY {x}) AS result FROM {t}",
     "SELECT ROW_NUMBER() OVER (PARTITION BY {x}) AS result FROM {t}",
-    "SELECT COUNT(*) AS result FROM {t} QUALIFY COUNT(*) OVER () > 1",
+    "SELECT COUNT(*) AS result FROM {t} QUALIFY NTILE(2) OVER () > 1",
     "SELECT COUNT(*) AS result FROM {t} UNION ALL SELECT COUNT(*) FROM {t}",
     "SELECT COUNT(*) AS result FROM {t} EXCEPT SELECT 1",
     "(SELECT COUNT(*) AS result FROM {t}) INTERSECT (SELECT 1)",

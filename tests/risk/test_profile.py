@@ -786,10 +786,10 @@ class TestStatements:
         [
             ("SELECT COUNT(*) AS n FROM t JOIN t AS u ON t.x = u.x", "joined"),
             ("SELECT COUNT(DISTINCT x) AS n FROM t", "DISTINCT"),
-            ("SELECT DISTINCT x FROM t", "DISTINCT"),
+            ("SELECT DISTINCT x FROM t", "x"),
             ("SELECT MAX(x) AS m FROM t", "MAX"),
             ("SELECT SUM(x) OVER () AS m FROM t", ""),
-            ("SELECT COUNT(*) AS n FROM (SELECT x FROM t) AS u", ""),
+            ("SELECT COUNT(*) AS n FROM (SELECT x FROM t LIMIT 2) AS u", "LIMIT"),
             ("SELECT COUNT(*) AS n FROM nope", "nope"),
             ("SELECT SUM(nope) AS n FROM t", "nope"),
             ("", ""),
