@@ -30,7 +30,7 @@ _UNITS = {
 }  # fmt: skip
 """Months, days and seconds of each unit of an interval."""
 _SPAN = re.compile(r"\s*([+-]?\d{1,9})\s*([a-z]+?)s?\s*(?=[+\-\d]|$)", re.IGNORECASE)
-_WHOLE = (
+WHOLE = (
     "INT", "BIGINT", "SMALLINT", "TINYINT", "UINT", "UBIGINT", "USMALLINT", "UTINYINT", "INT128",
 )  # fmt: skip
 _BITS = 8_000
@@ -362,9 +362,9 @@ def _cast_number(value: Fraction | float, kind: str, to: Node) -> Fraction | flo
     """Return a number as one of another type; SQL rounds halves of doubles to even numbers."""
     if kind == "DOUBLE":
         return float(value) if -(2**1023) < value < 2**1023 else None
-    if kind in _WHOLE and type(value) is float:
+    if kind in WHOLE and type(value) is float:
         return Fraction(round(value))
-    if kind in _WHOLE:
+    if kind in WHOLE:
         return _rounded(Fraction(value), 0)
     if kind == "DECIMAL":
         sizes = [int(str(size.this.this)) for size in to.expressions]

@@ -25,8 +25,9 @@ from dpnb.sql.query import (
     MAX_CELLS,
     Query,
 )
-from dpnb.sql.quoting import as_written, meant, names_of
+from dpnb.sql.quoting import meant, names_of
 from dpnb.sql.relations import read_from
+from dpnb.sql.rewriting import rewritten, spelled, turned
 from dpnb.sql.source import Node, Source, others
 from dpnb.sql.split import Splitter
 from dpnb.sql.substitution import substituted
@@ -82,11 +83,11 @@ def parse(
         )
     Source(text)
 
-    def read(spelled: str) -> Query:
-        source = Source(spelled)
+    def read(mended: str) -> Query:
+        source = Source(mended)
         try:
             statement = _Statement(source, tables, params or {}, thresholds, deciding)
-            written = source.tree()
+            written = spelled(source, turned(source, tables, source.tree()))
             query = statement.query(substituted(source, tables, written), written)
         except RecursionError:
             raise SqlError("the statement is nested too deeply", "Flatten it.") from None
@@ -145,11 +146,12 @@ class _Statement:
         name_results(select, scope.relations)
         self.schema = scope.base.schema
         self.conditions = Conditions(self.source, scope, self.params)
+        of_keys = rewritten(self.source, select, self.conditions)
         contributions = Contributions(self.source, scope, written)
         aggregates = Aggregates(self.conditions, contributions, distinct=self.deciding)
-        where = self.where(scope.condition, scope.present)
+        where = self.where(scope.condition, (*scope.present, of_keys))
         aggregates.arguments.rows = where
-        grouped = self.grouping(select.args.get("group"), select.expressions)
+        grouped = self.grouping(select.args.get("group"))
         aggregates.statistics.grouped = tuple(grouped)
         split = Splitter(aggregates, grouped, deciding=self.deciding).read(select)
         having = select.args.get("having") if self.deciding else None
@@ -167,28 +169,23 @@ class _Statement:
         )
 
     def where(self, node: Node | None, present: Sequence[Predicate]) -> Predicate:
-        """Combine the condition of WHERE with those of the joins that drop rows without a match."""
+        """Combine the condition of WHERE with those of joins that drop rows, and of HAVING on keys."""
         written = EVERY if node is None else self.conditions.predicate(node)
-        return simplify(And((*present, written)), self.schema) if present else written
+        return simplify(And((*present, written)), self.schema)
 
     # SELECT and GROUP BY
 
-    def grouping(self, group: Node | None, shown: Sequence[Node]) -> list[str]:
+    def grouping(self, group: Node | None) -> list[str]:
         if group is None:
             return []
-        if others(group.args, "expressions") or not group.expressions:
-            self.refuse("GROUP BY takes column names", "Write GROUP BY a, b.", group, "ALL")
+        if others(group.args, "expressions"):
+            self.refuse("GROUP BY takes columns", "Write GROUP BY a, b.", group)
         for node in group.expressions:
-            if isinstance(node, exp.Literal):
-                self.refuse(
-                    "GROUP BY takes column names", "Write the name, not its position.", node
-                )
-            self.check_column(node, shown)
-        columns = [self.conditions.column(node) for node in group.expressions]
+            if not isinstance(node, exp.Column):
+                self.refuse("GROUP BY takes columns, not expressions", _RANGES, node)
+        columns = {self.conditions.column(node): node for node in group.expressions}
         cells = 1
-        for name, node in zip(columns, group.expressions, strict=True):
-            if columns.count(name) > 1:
-                self.refuse(f"{name!r} is in GROUP BY twice", "Write it once.", node)
+        for name, node in columns.items():
             size = declared(name, self.schema).size
             if size == 0:
                 self.refuse(
@@ -201,22 +198,4 @@ class _Statement:
                 "Group by fewer columns, or declare wider bins.",
                 group,
             )
-        return columns
-
-    def check_column(self, node: Node, shown: Sequence[Node]) -> None:
-        """Refuse to group by an expression or by an alias of the SELECT list."""
-        if not isinstance(node, exp.Column):
-            self.refuse("GROUP BY takes columns, not expressions", _RANGES, node)
-        if self.conditions.scope.find(node.name, None):
-            return
-        for entry in shown:
-            if isinstance(entry, exp.Alias) and entry.alias.casefold() == node.name.casefold():
-                if not isinstance(entry.this, exp.Column):
-                    self.refuse(
-                        f"GROUP BY takes columns, and {node.name!r} is an expression", _RANGES, node
-                    )
-                self.refuse(
-                    f"GROUP BY takes the column, not its alias {node.name!r}",
-                    f"Write GROUP BY {as_written(entry.this.name)}.",
-                    node,
-                )
+        return list(columns)

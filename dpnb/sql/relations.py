@@ -454,11 +454,10 @@ def check_join(source: Source, node: Node) -> bool:
     side, kind, method = (str(node.args.get(n) or "").upper() for n in ("side", "kind", "method"))
     if isinstance(node.this, exp.Lateral):
         source.refuse("LATERAL is not supported", _SHAPE, node.this)
-    hint = "Name the other table first, and write LEFT JOIN." if side == "RIGHT" else _SHAPE
     known = (("", ""), ("", "INNER"), ("", "CROSS"), ("LEFT", ""), ("LEFT", "OUTER"))
     if (side, kind) not in known or method:
         word = " ".join(filter(None, (method, side, kind)))
-        source.refuse(f"{word} JOIN is not supported", hint, node.this)
+        source.refuse(f"{word} JOIN is not supported", _SHAPE, node.this)
     if others(node.args, "this", "on", "using", "side", "kind"):
         source.refuse("this join is not supported", _SHAPE, node.this)
     if side and not node.args.get("on") and not node.args.get("using"):

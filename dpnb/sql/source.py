@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any, NoReturn, TypeAlias
 
@@ -24,9 +25,17 @@ MAX_DEPTH = 20
 
 _DUCKDB = sqlglot.Dialect.get_or_raise("duckdb")
 _BRACKETS = {sqlglot.TokenType.L_PAREN: 1, sqlglot.TokenType.R_PAREN: -1}
+Span: TypeAlias = tuple[int, int]
+"""The first and the last character of a part of the text."""
 _QUOTED = (sqlglot.TokenType.STRING, sqlglot.TokenType.IDENTIFIER)
 _NO_SPACE = re.compile("[\x1c-\x1f\x85\u1680\u2028\u2029]")
 """Characters that sqlglot reads as spaces, and DuckDB as letters of a name."""
+_BEFORE_BRACKETS = frozenset(
+    ["ALL", "AND", "ANY", "AS", "BETWEEN", "BY", "CASE", "DISTINCT", "ELSE", "FILTER", "FROM",
+     "HAVING", "ILIKE", "IN", "IS", "JOIN", "LIKE", "LIMIT", "NOT", "OFFSET", "ON", "OR", "OVER",
+     "QUALIFY", "SELECT", "THEN", "USING", "VALUES", "WHEN", "WHERE"]
+)  # fmt: skip
+"""Words that a bracket may follow, and that are not names of functions."""
 ENCLOSED = re.compile(r"--[^\n]*|/\*.*?\*/|'[^']*'|\"[^\"]*\"|/\*|['\"]", re.DOTALL)
 """A comment or a quoted text, or else the beginning of one that does not end."""
 
@@ -48,9 +57,13 @@ def others(arguments: Mapping[str, Any], *known: str) -> list[str]:
     return [name for name, value in arguments.items() if value and name not in known]
 
 
-def _spans(node: Node | None) -> list[dict[str, Any]]:
-    """Return the positions of the parts of a node."""
-    return [part.meta for part in node.walk() if "start" in part.meta] if node is not None else []
+def _start(token: Any) -> int:
+    return int(token.start)
+
+
+def _is_name(word: str) -> bool:
+    """Return whether a word before a bracket can be the name of a function."""
+    return word.isidentifier() and word not in _BEFORE_BRACKETS
 
 
 def split(text: str) -> list[str]:
@@ -96,27 +109,96 @@ class Source:
 
     def refuse(self, what: str, hint: str, node: Node | None = None, word: str = "") -> NoReturn:
         """Raise a SqlError that points at ``node``, or at the first ``word``."""
-        spans = _spans(node)
-        if not spans or word:
+        span = None if node is None else self.span(node)
+        if span is None or word:
             words = {word.upper()} if word else set()
             if isinstance(node, exp.Expression):
                 words |= {str(node.name).upper(), node.sql(dialect="duckdb").upper()} - {""}
             for token in self.tokens:
                 if token.text.upper() in words:
                     raise self.error_at(token.start, token.end, what, hint)
-        if not spans:
+        if span is None:
             raise SqlError(what, hint)
-        start = min(span["start"] for span in spans)
-        end = max(span["end"] for span in spans)
-        raise self.error_at(start, end, what, hint)
+        raise self.error_at(*span, what, hint)
 
     def written(self, node: Node) -> str:
         """Return a node as written, without quotes around the whole."""
-        spans = _spans(node)
-        if not spans:
+        span = self.span(node)
+        if span is None:
             return str(node.sql(dialect="duckdb"))
-        start = min(span["start"] for span in spans)
-        return self.text[start : max(span["end"] for span in spans) + 1].strip('"')
+        return self.text[span[0] : span[1] + 1].strip('"')
+
+    def span(self, node: Node) -> Span | None:
+        """Return the first and last character of a node, with the words and brackets around it."""
+        spans: dict[int, Span] = {}
+        # parts before what they are parts of
+        for part in reversed([*node.walk()]):
+            inside = [spans[id(one)] for one in part.iter_expressions() if id(one) in spans]
+            if "start" in part.meta:
+                inside.append((part.meta["start"], part.meta["end"]))
+            if inside:
+                whole = min(start for start, _ in inside), max(end for _, end in inside)
+                spans[id(part)] = self._widened(part, whole)
+        return spans.get(id(node))
+
+    def _widened(self, node: Node, span: Span) -> Span:
+        """Return the span of a node, given that of its parts: most words bear no position."""
+        first, last = (bisect_right(self.tokens, at, key=_start) - 1 for at in span)
+        if first < 0:
+            return span
+        before = self._word(first - 1)
+        if isinstance(node, exp.Case):
+            first, last = self._between(first, "CASE", "END") or (first, last)
+        elif isinstance(node, exp.Select):
+            first = self._open(first, "SELECT", "FROM") if before else first
+        elif isinstance(node, exp.Not | exp.Neg) and before in ("NOT", "-"):
+            first -= 1
+        elif isinstance(node, exp.Interval) and before == "INTERVAL":
+            first, last = first - 1, last + (node.args.get("unit") is not None)
+        elif isinstance(node, exp.Cast) and self._word(last + 1) == "::":
+            last = self._closed(last + 2) if self._word(last + 3) == "(" else last + 2
+        elif isinstance(node, exp.Cast) and before != "(":
+            first -= 1
+        elif isinstance(node, exp.Func) and "start" in node.meta:
+            last = self._closed(first) if self._word(first + 1) == "(" else last
+        elif isinstance(node, exp.Func | exp.Paren | exp.Subquery) and node.arg_key != "ifs":
+            pair = None if isinstance(node, exp.Binary) else self._between(first, "(", ")")
+            named = isinstance(node, exp.Func)
+            if pair is not None and (not named or _is_name(self._word(pair[0] - 1))):
+                first, last = pair[0] - named, pair[1]
+        end = self.tokens[min(last, len(self.tokens) - 1)].end
+        return min(self.tokens[first].start, span[0]), max(end, span[1])
+
+    def _word(self, place: int) -> str:
+        """Return the word or sign of a token; "" for quoted ones and outside of the text."""
+        if not 0 <= place < len(self.tokens) or self.tokens[place].token_type in _QUOTED:
+            return ""
+        return str(self.tokens[place].text).upper()
+
+    def _open(self, place: int, opening: str, closing: str) -> int:
+        """Return the last token before a place that opens and is not closed before it, or -1."""
+        depth = 0
+        for before in range(place - 1, -1, -1):
+            word = self._word(before)
+            depth += (word == closing) - (word == opening)
+            if depth < 0:
+                return before
+        return -1
+
+    def _closed(self, place: int, opening: str = "(", closing: str = ")") -> int:
+        """Return the token that closes what is opened first after a place."""
+        depth = 0
+        for after in range(place, len(self.tokens)):
+            word = self._word(after)
+            depth += (word == opening) - (word == closing)
+            if word == closing and depth <= 0:
+                return after
+        return len(self.tokens) - 1
+
+    def _between(self, place: int, opening: str, closing: str) -> tuple[int, int] | None:
+        """Return the tokens around a place that open and close, or None."""
+        first = self._open(place, opening, closing)
+        return None if first < 0 else (first, self._closed(first, opening, closing))
 
     def error_at(self, start: int, end: int, what: str, hint: str) -> SqlError:
         """Return a SqlError that points at the characters start..end, both included."""

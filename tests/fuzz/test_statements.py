@@ -15,6 +15,7 @@ from dpnb import Integer
 from dpnb.engines import dialect, duckdb, normaliser
 from dpnb.errors import SqlError
 from dpnb.estimation import formula, quantile
+from dpnb.schema import partition
 from dpnb.schema.predicates import EVERY
 from dpnb.schema.table import Table
 from dpnb.sql import conditions, constants, relations, statistics
@@ -117,18 +118,18 @@ def the_upper_bound_is_one_too_low(patch):
 
 
 def bins_hold_their_left_ends(patch):
-    cells = Integer.cells
+    intervals = partition._intervals
 
-    def wrong(self):
-        found = cells(self)
-        if self.bins is None:
+    def wrong(kind):
+        found = intervals(kind)
+        if not isinstance(kind, Integer) or kind.bins is None:
             return found
-        return tuple(
-            type(cell)(cell.label, low, high - (high != self.bins[-1]))
-            for cell, low, high in zip(found, self.bins[:-1], self.bins[1:], strict=True)
-        )
+        pairs = zip(kind.bins[:-1], kind.bins[1:], strict=True)
+        return [(low, high - (high != kind.bins[-1])) for low, high in pairs]
 
-    patch.setattr(Integer, "cells", wrong)
+    patch.setattr(partition, "_intervals", wrong)
+    # kept ones are right
+    patch.setattr(partition, "_declared", partition._declared.__wrapped__)
 
 
 def rows_that_lack_a_value_are_kept(patch):
@@ -162,8 +163,8 @@ def quantiles_are_told_one_cell_too_high(patch):
 
 
 def rows_without_a_match_are_left_out(patch):
-    kind = relations._From.kind
-    patch.setattr(relations._From, "kind", lambda self, node: kind(self, node) or True)
+    check = relations.check_join
+    patch.setattr(relations, "check_join", lambda source, node: check(source, node) or True)
 
 
 def an_unexpected_exception(patch):

@@ -413,6 +413,9 @@ def test_exact_vectors_equal_those_of_a_plain_evaluation(data, asked):
             for part, (function, argument, condition) in zip(
                 planned.parts, aggregates, strict=True
             ):
+                if function == "SUM" and part.aggregate.value is None:
+                    # SUM(1) is COUNT(*)
+                    function, argument = "COUNT", None
                 assert part.aggregate.function == function
                 if argument is None or argument.bare:
                     column = part.aggregate.value

@@ -303,9 +303,9 @@ class TestMeaning:
 JOIN = "Write FROM a JOIN b ON a.x = b.x."
 REFUSED = [
     # kinds of joins
-    (f"{SALE} RIGHT JOIN products p {MATCH}", "RIGHT JOIN is not", "products p", "LEFT JOIN"),
-    (f"{SALE} FULL JOIN products p {MATCH}", "FULL JOIN is not", "products p", JOIN),
-    (f"{SALE} FULL OUTER JOIN products p {MATCH}", "FULL OUTER JOIN is not", "products p", JOIN),
+    (f"{SALE} RIGHT JOIN products p {MATCH}", "keeps rows without a match", "products p", "Write FROM s LEFT JOIN p"),
+    (f"{SALE} FULL JOIN products p {MATCH}", "keeps rows without a match", "products p", "Write FROM s LEFT JOIN p"),
+    (f"{SALE} FULL OUTER JOIN products p {MATCH}", "keeps rows without a match", "products p", "Write FROM s LEFT JOIN p"),
     (f"{SALE} CROSS JOIN products p", "a join needs a condition", "products p", JOIN),
     (f"{SALE} NATURAL JOIN products p", "NATURAL JOIN is not supported", "products p", JOIN),
     (f"{SALE} SEMI JOIN products p {MATCH}", "SEMI JOIN is not supported", "products p", JOIN),

@@ -97,10 +97,6 @@ class TestNames:
         error = refusal("SELECT SUM(y) FROM t", tables("a b"))
         assert error.hint == 'Declared: x, "a b".'
 
-    def test_an_alias_is_advised_in_its_quotes(self):
-        error = refusal('SELECT "a b" AS z, COUNT(*) FROM t GROUP BY z', tables("a b"))
-        assert error.hint == 'Write GROUP BY "a b".'
-
     def test_a_table_of_such_a_name(self):
         named = {"order": Table("order", None, Schema({"x": Integer(0, 3)}))}
         assert refusal("SELECT COUNT(*) FROM order", named).hint == 'Write "order".'
@@ -201,8 +197,7 @@ class TestIds:
     @pytest.mark.parametrize(
         "text",
         [
-            "SELECT COUNT({}) AS c FROM t",
-            "SELECT COUNT({}) AS c, COUNT(DISTINCT {}) AS d FROM t",
+            "SELECT COUNT({} + 1) AS c FROM t",
             "SELECT {}, COUNT(*) AS n FROM t GROUP BY {}",
             "SELECT COUNT(*) AS n FROM t WHERE {} = 1",
             "SELECT COUNT(*) AS n FROM t WHERE {} IS NULL",

@@ -192,7 +192,6 @@ REFUSED = [
         "COUNT(*) OVER ()",
         "Add COUNT(*)",
     ),
-    ("SELECT COUNT() FROM t", "COUNT takes one column", "COUNT", SHAPE),
     ("SELECT COUNT(sex, age) FROM t", "COUNT takes one column", "COUNT(sex, age)", SHAPE),
     (
         "SELECT COUNT_IF(age > 3, age > 5) FROM t",
@@ -295,9 +294,9 @@ REFUSED = [
         "Use columns",
     ),
     (
-        "SELECT SUM(age > 30) FROM t",
+        "SELECT SUM(age || 30) FROM t",
         "this is not supported inside an aggregate",
-        "age > 30",
+        "age || 30",
         "CASE WHEN",
     ),
     (
@@ -307,9 +306,9 @@ REFUSED = [
         "Use columns",
     ),
     (
-        "SELECT SUM(IF(age > 3, 1, 0)) FROM t",
-        "this is not supported inside an aggregate",
-        "age > 3",
+        "SELECT SUM(IF(age > 3, 1, sex)) FROM t",
+        "'sex' is not a numeric column",
+        "sex",
         "CASE",
     ),
     ("SELECT SUM(age + '1') FROM t", "this must be a number", "'1'", "without quotes"),
@@ -336,7 +335,7 @@ REFUSED = [
         "age > 99 THEN 1",
         "a value",
     ),
-    ("SELECT SUM(CASE age WHEN 1 THEN 2 END) FROM t", "CASE x WHEN is not", "age WHEN 1", "x = "),
+    ("SELECT SUM(CASE age WHEN 1 THEN 2 END) FROM t", "'age' never equals this", "1", "Change the"),
     (
         "SELECT SUM(CASE WHEN sex = 'X' THEN 1 ELSE 0 END) FROM t",
         "'X' is not a declared",
@@ -497,9 +496,21 @@ REFUSED = [
     # GROUP BY
     (
         "SELECT COUNT(*) FROM t GROUP BY 1",
-        "GROUP BY takes column names",
+        "GROUP BY cannot take an aggregate",
         "1",
-        "Write the name, not its position.",
+        "Group by columns.",
+    ),
+    (
+        "SELECT COUNT(*) AS n FROM t GROUP BY n",
+        "GROUP BY cannot take an aggregate",
+        "n",
+        "use HAVING",
+    ),
+    (
+        "SELECT sex, COUNT(*) FROM t GROUP BY 3",
+        "GROUP BY 3 is not a position in the SELECT list",
+        "3",
+        "write 1 to 2",
     ),
     (
         "SELECT COUNT(*) FROM t GROUP BY ROLLUP (sex)",
@@ -519,7 +530,6 @@ REFUSED = [
         "sex",
         "declare its bins in the schema",
     ),
-    ("SELECT COUNT(*) FROM t GROUP BY sex, SEX", "'sex' is in GROUP BY twice", "sex", "once"),
     (
         "SELECT COUNT(*) FROM t GROUP BY age / 10",
         "GROUP BY takes columns, not expressions",
@@ -528,7 +538,7 @@ REFUSED = [
     ),
     (
         "SELECT CASE WHEN age > 30 THEN 1 ELSE 0 END AS g, COUNT(*) FROM t GROUP BY g",
-        "GROUP BY takes columns, and 'g' is an expression",
+        "GROUP BY takes columns, not expressions",
         "g",
         "declare its bins in the schema",
     ),
@@ -666,10 +676,10 @@ REFUSED = [
         "values out",
     ),
     (
-        "SELECT COUNT(*) FROM t ORDER BY 1",
-        "ORDER BY takes names",
-        "1",
-        "Write the name, not its position.",
+        "SELECT COUNT(*) FROM t ORDER BY 2",
+        "ORDER BY 2 is not a position in the SELECT list",
+        "2",
+        "It has 1 column: write 1.",
     ),
     (
         "SELECT COUNT(*) FROM t ORDER BY sex",
@@ -691,7 +701,7 @@ REFUSED = [
     ("SELECT COUNT(*) FROM t OFFSET 1.5", "OFFSET takes a whole number", "1.5", "OFFSET 10"),
     ("SELECT COUNT(*) FROM t ORDER BY 'x'", "ORDER BY takes names", "'x'", "not its position"),
     ("SELECT COUNT(*) FROM t ORDER BY 1 + 1", "this orders nothing", "1 + 1", "a result"),
-    ("SELECT COUNT(*) FROM t FETCH FIRST 1 ROWS ONLY", "LIMIT takes", "1", "LIMIT 10"),
+    ("SELECT COUNT(*) FROM t FETCH FIRST 1.5 ROWS ONLY", "LIMIT takes", "1.5", "LIMIT 10"),
     (
         "SELECT COUNT(*) FROM t QUALIFY age = 1",
         "'age' is not in GROUP BY",
@@ -727,10 +737,10 @@ REFUSED = [
     ("SELECT COUNT(*) n FROM t HAVING n > 1 WHERE a = 1", "not valid SQL", "WHERE", "before HAV"),
     # names
     (
-        "SELECT sex AS s, COUNT(*) FROM t GROUP BY s",
-        "GROUP BY takes the column, not its alias 's'",
-        "s",
-        "Write GROUP BY sex.",
+        "SELECT sex AS s, COUNT(*) FROM t GROUP BY S, r",
+        "unknown column 'r'",
+        "r",
+        "Declared",
     ),
     ('SELECT COUNT(*) AS "a\x00b" FROM t', "a name contains U+0000", None, "letters"),
     (
@@ -876,7 +886,6 @@ class TestSpaces:
     ("text", "shown"),
     [
         ("SELECT DISTINCT sex FROM t", "sex"),
-        ("SELECT COUNT(*) FROM t GROUP BY ALL", "ALL"),
         ("SELECT COUNT(*) FROM t WHERE age = NULL", "NULL"),
         ("SELECT COUNT(*) FROM t WHERE age = ?", "?"),
         ("SELECT COUNT(*) FROM t WHERE age = :missing", "missing"),

@@ -143,7 +143,7 @@ REFUSED = [
     ("SELECT COUNT(*) FROM (SELECT * FROM sales USING SAMPLE 3)", "sampling is not supported", "SAMPLE"),
     ("SELECT COUNT(*) FROM (SELECT * FROM sales TABLESAMPLE 10%)", "sampling is not supported", None),
     ("SELECT COUNT(*) FROM (SELECT * FROM sales) TABLESAMPLE 10%", "sampling is not supported", None),
-    ("SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER () AS r FROM sales)", "window functions over rows", "ROW_NUMBER"),
+    ("SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER () AS r FROM sales)", "window functions over rows", "ROW_NUMBER()"),
     ("SELECT COUNT(*) FROM (SELECT a FROM sales QUALIFY ROW_NUMBER() OVER (ORDER BY a) = 1)", "QUALIFY in a subquery", "QUALIFY"),
     ("WITH RECURSIVE x AS (SELECT a FROM sales UNION ALL SELECT a FROM x) SELECT COUNT(*) FROM x", "recursive CTEs", "RECURSIVE"),
     ("WITH x AS (INSERT INTO sales VALUES (1)) SELECT COUNT(*) FROM sales", "only SELECT can follow AS in WITH", "x"),
@@ -174,7 +174,7 @@ REFUSED = [
             ("read_text('/etc/passwd')", "READ_TEXT"), ("setseed(0.5)", "SETSEED"), ("pg_sleep(a)", "PG_SLEEP"),
         ]
     ),
-    ("SELECT COUNT(*) FROM (SELECT a FROM sales ORDER BY RANDOM())", "RANDOM cannot be computed", "RANDOM"),
+    ("SELECT COUNT(*) FROM (SELECT a FROM sales ORDER BY RANDOM())", "RANDOM cannot be computed", "RANDOM()"),
     # names
     ("SELECT COUNT(*) FROM (SELECT a FROM sales) WHERE b = 1", "unknown column 'b'", "b"),
     ("SELECT COUNT(*) FROM (SELECT a AS d FROM sales) WHERE a = 1", "unknown column 'a'", "a"),

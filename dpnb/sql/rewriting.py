@@ -1,0 +1,399 @@
+"""One spelling for each statement, before it is read: public algebra of its text.
+
+Positions and aliases stand for what they name, other systems' names of functions for ours, a
+condition on group columns in HAVING for one in WHERE. What is put in place of a node bears the
+place of what was written, so that errors point there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sqlglot import expressions as exp
+
+from dpnb.schema.partition import declared, labels
+from dpnb.schema.predicates import EVERY, And, Predicate, Within, simplify
+from dpnb.schema.table import Table
+from dpnb.sql.conditions import Conditions, bare
+from dpnb.sql.constants import WHOLE, is_constant
+from dpnb.sql.quoting import as_written
+from dpnb.sql.source import MAX_NODES, Node, Source, Span, others
+
+_CONDITIONS = (exp.Predicate, exp.Connector, exp.Not)
+"""Nodes that are true or false, or NULL."""
+_AGGREGATES: dict[str, type] = {
+    "MEAN": exp.Avg,
+    "VAR": exp.Variance, "VARP": exp.VariancePop, "VARIANCE_POP": exp.VariancePop,
+    "STD": exp.Stddev, "STDEV": exp.Stddev, "STDEVP": exp.StddevPop, "STD_POP": exp.StddevPop,
+}  # fmt: skip
+"""Names of aggregates that DuckDB or sqlglot does not know."""
+
+
+def turned(source: Source, tables: Mapping[str, Table], tree: exp.Select) -> exp.Select:
+    """Write ``public RIGHT JOIN private`` as ``private LEFT JOIN public``; changes the tree.
+
+    Any other RIGHT JOIN, and a FULL JOIN, keeps rows of the looked-up table without a match. One
+    private row takes such a row away and adds its own: two counts change by 1. So it is refused.
+    """
+    queries = {query.alias.casefold() for query in tree.find_all(exp.CTE)}
+    private = {name.casefold() for name, table in tables.items() if not table.public} - queries
+    for join in [*tree.find_all(exp.Join)]:
+        side = str(join.args.get("side") or "").upper()
+        if side not in ("RIGHT", "FULL") or join.args.get("method"):
+            continue
+        right: Node = join.this
+        select: Node = join.parent
+        start = select.args.get("from_") if isinstance(select, exp.Select) else None
+        if start is None:
+            continue
+        is_private = isinstance(right, exp.Table) and right.name.casefold() in private
+        if side == "RIGHT" and is_private and select.args["joins"][0] is join:
+            join.set("this", start.this)
+            join.set("side", "LEFT")
+            start.set("this", right)
+            continue
+        first, other = (as_written(table.alias_or_name) for table in (start.this, right))
+        if is_private:
+            first, other = other, first
+        source.refuse(
+            f"this {side} JOIN keeps rows without a match, and one row can change two of them",
+            f"Write FROM {first} LEFT JOIN {other}, or JOIN.",
+            right,
+        )
+    return tree
+
+
+def spelled(source: Source, select: exp.Select) -> exp.Select:
+    """Write functions and CASE in one spelling, before names are known; changes the tree."""
+    # parts before what they are parts of
+    for node in reversed([*select.walk()]):
+        new = _spelled(source, node)
+        if new is not None:
+            node.replace(_marked(new, source.span(node)))
+    return select
+
+
+def _spelled(source: Source, node: Node) -> Node | None:
+    """Return what a node is written as, or None if it stays."""
+    if isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
+        kind = _AGGREGATES.get(str(node.this).upper())
+        return None if kind is None else kind(this=node.expressions[0])
+    if isinstance(node, exp.If) and node.arg_key != "ifs":
+        branch = exp.If(this=node.this, true=node.args.get("true"))
+        return exp.Case(ifs=[branch], default=node.args.get("false"))
+    if isinstance(node, exp.Case) and node.this is not None:
+        return _compared(source, node)
+    if (
+        isinstance(node, exp.Cast)
+        and node.to.this.name in WHOLE
+        and isinstance(bare(node.this), _CONDITIONS)
+    ):
+        return _indicator(node.this)
+    if isinstance(node, exp.Sum | exp.Avg | exp.Count):
+        return _aggregate(node, bare(node.this))
+    return None
+
+
+def _compared(source: Source, node: Node) -> Node:
+    """Return CASE x WHEN a THEN as CASE WHEN x = a THEN."""
+    branches = node.args["ifs"]
+    if len(branches) * sum(1 for _ in node.this.walk()) > MAX_NODES:
+        source.refuse(f"the statement has more than {MAX_NODES:,} parts", "Make it shorter.", node)
+    tests = [
+        exp.If(this=exp.EQ(this=node.this.copy(), expression=branch.this), true=branch.args["true"])
+        for branch in branches
+    ]
+    return exp.Case(ifs=tests, default=node.args.get("default"))
+
+
+def _aggregate(node: Node, argument: Node | None) -> Node | None:
+    """Return an aggregate of a condition, or of what is never missing, as it is written."""
+    if isinstance(argument, _CONDITIONS):
+        return type(node)(**{**node.args, "this": _indicator(node.this)})
+    if argument is None:
+        nothing = isinstance(node, exp.Count) and not node.expressions
+        return _count() if nothing else None
+    if not is_constant(argument) or argument.find(exp.Null, exp.Placeholder) is not None:
+        return None
+    if isinstance(node, exp.Count):
+        return _count()
+    one = exp.Literal.number(1)
+    if isinstance(node, exp.Sum) and argument == one:
+        listed = isinstance(node.parent, exp.Select)
+        return exp.alias_(_count(), "sum") if listed else _count()
+    return None
+
+
+def _count() -> Node:
+    return exp.Count(this=exp.Star(), big_int=True)
+
+
+def rewritten(source: Source, select: exp.Select, conditions: Conditions) -> Predicate:
+    """Resolve positions and aliases, and take conditions on group columns out of HAVING.
+
+    Changes the tree. Returns what HAVING asked of group columns, which is a part of WHERE.
+    """
+    return _Rewriting(source, select, conditions).rewrite()
+
+
+class _Rewriting:
+    """Rewrites one SELECT over the tables of its FROM."""
+
+    def __init__(self, source: Source, select: exp.Select, conditions: Conditions) -> None:
+        self.tree = select
+        self.source = source
+        self.conditions = conditions
+        self.refuse = source.refuse
+        self.scope = conditions.scope
+
+    def rewrite(self) -> Predicate:
+        for node in [*self.tree.find_all(exp.Count)]:
+            if self._is_id(bare(node.this)):
+                node.replace(_marked(_count(), self.source.span(node)))
+        self._group()
+        self._distinct()
+        self._order()
+        self._limit()
+        return self._having()
+
+    def _is_id(self, node: Node) -> bool:
+        """Return whether a node is the undeclared id of the rows; those without one do not count."""
+        return self.conditions.names_unit(node) and not self._columns(node)
+
+    # positions and aliases
+
+    def _item(self, node: Node, clause: str) -> Node | None:
+        """Return the entry of the SELECT list whose position a node is; None if it is none."""
+        inner = bare(node)
+        if inner is not node or not isinstance(inner, exp.Literal) or inner.is_string:
+            return None
+        items, text = self.tree.expressions, str(inner.this)
+        if not text.isdecimal() or not 1 <= int(text) <= len(items):
+            self.refuse(
+                f"{clause} {text} is not a position in the SELECT list",
+                f"It has {len(items)} columns: write 1 to {len(items)}."
+                if len(items) > 1
+                else "It has 1 column: write 1.",
+                node,
+            )
+        return items[int(text) - 1]
+
+    def _alias(self, node: Node) -> Node | None:
+        """Return the entry of the SELECT list with the alias that a node names, or None."""
+        if not isinstance(node, exp.Column) or node.table or not node.name:
+            return None
+        name = node.name.casefold()
+        return next(
+            (
+                item
+                for item in self.tree.expressions
+                if isinstance(item, exp.Alias) and item.alias.casefold() == name
+            ),
+            None,
+        )
+
+    def _is_column(self, node: Node) -> bool:
+        """Return whether a name is that of a column of FROM, declared or not."""
+        return isinstance(node, exp.Column) and any(
+            node.name.casefold() in map(str.casefold, relation.table.columns)
+            for relation in self.scope.relations
+        )
+
+    def _group(self) -> None:
+        group = self.tree.args.get("group")
+        if group is None or others(group.args, "expressions", "all"):
+            return
+        if group.args.get("all"):
+            keys = [_value(item).copy() for item in self.tree.expressions if _is_key(item)]
+        else:
+            keys = [self._key(node) for node in group.expressions]
+        # GROUP BY () is one group of all rows
+        keys = [key for key in keys if not (isinstance(key, exp.Tuple) and not key.expressions)]
+        self.tree.set("group", exp.Group(expressions=keys) if keys else None)
+
+    def _key(self, node: Node) -> Node:
+        item = self._item(node, "GROUP BY")
+        if item is None and not self._is_column(bare(node)):
+            item = self._alias(bare(node))
+        if item is None:
+            return bare(node)
+        value = _value(item)
+        if value.find(exp.AggFunc, exp.Window) is not None:
+            self.refuse(
+                "GROUP BY cannot take an aggregate",
+                "Group by columns. To select groups by their results, use HAVING.",
+                node,
+            )
+        return value.copy()
+
+    def _instead(self, value: Node, node: Node) -> Node:
+        """Return a copy of a node that stands where another one is written."""
+        copy, span = value.copy(), self.source.span(node)
+        for part in copy.walk() if span is not None else ():
+            part.meta.pop("start", None)
+        return _marked(copy, span)
+
+    def _distinct(self) -> None:
+        """Drop DISTINCT where no two rows of the result can be equal; else list groups."""
+        distinct = self.tree.args.get("distinct")
+        if distinct is None or others(distinct.args):
+            return
+        items, group = self.tree.expressions, self.tree.args.get("group")
+        shown = [_value(item) for item in items if _is_key(item)]
+        if len(shown) == len(items) and self.tree.args.get("having") is None:
+            self.tree.set("group", exp.Group(expressions=[key.copy() for key in shown]))
+        elif any(key not in shown for key in (group.expressions if group else ())):
+            return
+        self.tree.set("distinct", None)
+
+    def _order(self) -> None:
+        order = self.tree.args.get("order")
+        if order is None:
+            return
+        terms: list[Node] = []
+        for node in order.expressions:
+            inner = node.this if isinstance(node, exp.Ordered) else node
+            if isinstance(inner, exp.Var) and inner.name.upper() == "ALL":
+                items = self.tree.expressions
+            else:
+                item = self._item(inner, "ORDER BY")
+                items = [] if item is None else [item]
+            for item in items:
+                term = node.copy()
+                term.set("this", self._instead(_named(item), inner))
+                terms.append(term)
+            if not items:
+                terms.append(node)
+        order.set("expressions", terms)
+
+    def _limit(self) -> None:
+        """Write FETCH FIRST n ROWS ONLY as LIMIT n, and leave LIMIT ALL out."""
+        limit = self.tree.args.get("limit")
+        if isinstance(limit, exp.Fetch):
+            options = limit.args.get("limit_options")
+            if options is None or not (
+                options.args.get("percent") or options.args.get("with_ties")
+            ):
+                count = limit.args.get("count") or exp.Literal.number(1)
+                self.tree.set("limit", exp.Limit(expression=count))
+        elif isinstance(limit, exp.Limit) and not others(limit.args, "expression"):
+            value = limit.expression
+            if isinstance(value, exp.Null) or (
+                isinstance(value, exp.Var) and value.name.upper() == "ALL"
+            ):
+                self.tree.set("limit", None)
+
+    # HAVING
+
+    def _having(self) -> Predicate:
+        """Return what HAVING asks of group columns alone, and leave it out there."""
+        having, group = self.tree.args.get("having"), self.tree.args.get("group")
+        if having is None or group is None:
+            return EVERY
+        kept: list[Node] = []
+        moved: list[Predicate] = []
+        for part in _conjuncts(having.this):
+            test = self._on_keys(part, group.expressions)
+            if test is None:
+                kept.append(part)
+                continue
+            moved.append(self.conditions.predicate(test))
+            self._check_cuts(moved[-1], part)
+        if moved:
+            self.tree.set("having", exp.Having(this=_all(kept)) if kept else None)
+        return simplify(And(tuple(moved)), self.conditions.schema)
+
+    def _on_keys(self, part: Node, keys: list[Node]) -> Node | None:
+        """Return a condition of HAVING in terms of columns; None if it is not on keys alone."""
+        if part.find(exp.AggFunc, exp.Window, exp.Query) is not None or is_constant(part):
+            return None
+        grouped = {
+            column for key in keys if isinstance(key, exp.Column) for column in self._columns(key)
+        }
+        test = exp.Paren(this=part.copy())
+        for node in [*test.find_all(exp.Column)]:
+            if self._columns(node) & grouped:
+                continue
+            item = self._alias(node)
+            value = None if item is None else _value(item)
+            if not isinstance(value, exp.Column) or not self._columns(value) & grouped:
+                return None
+            node.replace(self._instead(value, node))
+        return test
+
+    def _columns(self, node: Node) -> set[str]:
+        """Return the columns that a name can mean."""
+        qualifier = None if node.args.get("table") is None else str(node.table)
+        return {column for _, column in self.scope.find(node.name, qualifier)}
+
+    def _check_cuts(self, predicate: Predicate, node: Node) -> None:
+        """Refuse a condition that holds for some rows of a declared group and not for others."""
+        if not isinstance(predicate, Within):
+            for part in predicate.parts:
+                self._check_cuts(part, node)
+            return
+        kind = self.conditions.schema[predicate.column]
+        if getattr(kind, "bins", None) is None:
+            return
+        groups = declared(predicate.column, self.conditions.schema).groups
+        for label, whole in zip(labels(kind), groups, strict=True):
+            if kind.scale.intersection(whole, predicate.intervals) not in ((), whole):
+                self.refuse(
+                    f"this condition cuts {label}, a group of {predicate.column!r}",
+                    f"Compare {as_written(predicate.column)} with the upper end of a group by <= "
+                    "or >, or write the condition in WHERE.",
+                    node,
+                )
+
+
+def _marked(new: Node, span: Span | None) -> Node:
+    """Give a node the place of what was written in its stead; its parts keep theirs."""
+    if span is not None:
+        new.meta.update(start=span[0], end=span[1])
+    return new
+
+
+def _value(item: Node) -> Node:
+    """Return an entry of the SELECT list without its alias."""
+    return bare(item.this if isinstance(item, exp.Alias) else item)
+
+
+def _named(item: Node) -> Node:
+    """Return how ORDER BY names an entry of the SELECT list: by its alias, or as it is written."""
+    if isinstance(item, exp.Alias):
+        return exp.column(exp.to_identifier(item.alias, quoted=True))
+    return _value(item)
+
+
+def _is_key(item: Node) -> bool:
+    """Return whether an entry of the SELECT list is neither an aggregate nor a constant."""
+    value = _value(item)
+    aggregates = value.find(exp.AggFunc, exp.Window, exp.Star, exp.Query)
+    return aggregates is None and value.find(exp.Column) is not None
+
+
+def _indicator(condition: Node) -> Node:
+    """Return 1 where a condition is true, 0 where it is false, NULL where it is NULL."""
+    inverse = exp.Not(this=exp.Paren(this=condition.copy()))
+    one, zero = exp.Literal.number(1), exp.Literal.number(0)
+    return exp.Case(ifs=[exp.If(this=condition, true=one), exp.If(this=inverse, true=zero)])
+
+
+def _conjuncts(node: Node) -> Iterator[Node]:
+    """Yield the conditions that AND combines."""
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        inner = bare(part)
+        if isinstance(inner, exp.And):
+            waiting += [inner.expression, inner.this]
+        else:
+            yield part
+
+
+def _all(parts: list[Node]) -> Node:
+    """Combine conditions by AND."""
+    first, *rest = parts
+    for part in rest:
+        first = exp.And(this=first, expression=part)
+    return first
