@@ -37,7 +37,11 @@ def statement(runner: Runner, row: str, call: Call) -> AnswerRequest:
         tree = text and ("query", text)
         known: Query | None = runner.memo.get(tree)
         query = known or parse(
-            call.subject, runner.tables, call.params, promises=call.verb == "query"
+            call.subject,
+            runner.tables,
+            call.params,
+            promises=call.verb == "query",
+            public=runner.public,
         )
         request = AnswerRequest(
             row, call.subject, query, dict(call.options), runner, row != OWNER, key
@@ -143,7 +147,7 @@ def _infer(
 def inferred(runner: Runner, rows: Collection[str], call: Call) -> Inference:
     """Return what some accounts could infer together. Reads no data."""
     settings = options.read_options(call.options)
-    query = parse(call.subject, runner.tables, call.params)
+    query = parse(call.subject, runner.tables, call.params, public=runner.public)
     check_shown(query)
     with runner.reading() as store:
         known = runner.cache.known(store, rows, query.table)

@@ -38,7 +38,12 @@ def _decider(
 def _plan(runner: Runner, call: Call) -> DecisionPlan:
     settings = read_options(**call.options)
     query = parse(
-        call.subject, runner.tables, call.params, deciding=True, thresholds=settings.thresholds
+        call.subject,
+        runner.tables,
+        call.params,
+        deciding=True,
+        thresholds=settings.thresholds,
+        public=runner.public,
     )
     table = runner.tables[query.table]
     if settings.mode in STUDY_MODES and not table.public:

@@ -59,4 +59,6 @@ class AbsentEngine:
             "Nothing was charged. Open it with its tables.",
         )
 
-    fingerprint = measure = marginals = histograms = contributions = tally = check = _refuse
+    fingerprint = measure = marginals = histograms = contributions = tally = check = listed = (
+        _refuse
+    )

@@ -103,6 +103,10 @@ class Engine(Protocol):
         """
         ...
 
+    def listed(self, most: int) -> list[tuple[Any, ...]]:
+        """Return the codes of the rows of a public table, or of ``most`` + 1 of them."""
+        ...
+
     def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
         """Return why the rows of another engine cannot be looked up, with a hint; None if they can.
 

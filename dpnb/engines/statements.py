@@ -156,6 +156,11 @@ class StatementEngine(ABC):
             return "u"
         return rule.as_text("u") if text else rule.as_number("u")
 
+    def listed(self, most: int) -> list[tuple[Any, ...]]:
+        """Return the codes of the rows of a public table, or of ``most`` + 1 of them."""
+        columns = ", ".join(self._sql.column(name) for name in self._schema)
+        return self._ask([f"SELECT {columns} FROM {self._sql.rows(self._schema)} LIMIT {most + 1}"])
+
     def join(self, other: Engine, join: Join) -> None:
         """Raise an error; ``obstacle`` says why."""
         raise engine_failure()

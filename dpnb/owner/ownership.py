@@ -481,7 +481,7 @@ class Ownership:
         from dpnb.owner.claims import check_room, read_claim
         from dpnb.sql.parser import parse
 
-        query = parse(sql, self._runner.tables, params)
+        query = parse(sql, self._runner.tables, params, public=self._runner.public)
         claim = read_claim(sql, query, operator, value, probability, name)
         check_room(claim)
         self._administer(partial(self._runner.store.write, claim.entry))

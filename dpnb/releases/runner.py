@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from dpnb.codes import truth
+from dpnb.engines.public import PublicTables
 from dpnb.engines.scans import guarded
 from dpnb.errors import (
     BudgetError,
@@ -71,6 +72,8 @@ class Runner:
     store : Store
         Read and written under ``lock``.
     declared : DeclaredViews
+    public : PublicTables
+        Evaluates subqueries over public tables.
     memo : Memo
         Cache of requests, plans and merged answers.
     cache : ReleaseCache
@@ -161,6 +164,7 @@ class Runner:
                 first_engine, second_engine = (self.engines[part] for part in name.split("*"))
                 self.engines[name] = first_engine.paired(second_engine, table)
             self.declared = DeclaredViews(self.tables, self.engines)
+            self.public = PublicTables(self.own, self.engines)
         except BaseException:
             self.close()
             raise

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from dpnb.errors import EngineError
 
+T = TypeVar("T")
 Arrays: TypeAlias = dict[str, Any]
 """The columns of a result, as NumPy arrays; masked where values are missing."""
 
@@ -43,17 +44,22 @@ class TimeLimitError(Exception):
     """An evaluation took too much time or memory."""
 
 
-@lru_cache(maxsize=1)
-def connection() -> Any:
-    """Return the connection; a cursor of it is another one to the same empty database."""
+def empty() -> Any:
+    """Return a connection to an empty database of its own, which stays shut off like this one."""
     import duckdb
 
-    # DuckDB's module complains about connections that outlive it
-    atexit.register(connection.cache_clear)
     connected = duckdb.connect(":memory:", config={"errors_as_json": True, "threads": 1})
     for statement in _LOCK:
         connected.execute(statement)
     return connected
+
+
+@lru_cache(maxsize=1)
+def connection() -> Any:
+    """Return the connection; a cursor of it is another one to the same empty database."""
+    # DuckDB's module complains about connections that outlive it
+    atexit.register(connection.cache_clear)
+    return empty()
 
 
 def parsed(text: str) -> list[Any]:
@@ -88,16 +94,29 @@ def evaluate(select: str, parameters: Sequence[Any] = ()) -> Arrays:
     TimeLimitError
         If it takes more than :data:`SECONDS`, or too much memory.
     """
+    return run(connection(), select, lambda cursor: cursor.fetchnumpy(), parameters)
+
+
+def run(database: Any, select: str, fetch: Callable[[Any], T], parameters: Sequence[Any] = ()) -> T:
+    """Run one SELECT in a database of public values, and fetch its result.
+
+    Raises
+    ------
+    EvaluationError
+        If DuckDB cannot evaluate it.
+    TimeLimitError
+        If it takes more than :data:`SECONDS`, or too much memory.
+    """
     import duckdb
 
-    (statement,) = connection().extract_statements(select)
-    if statement.type != duckdb.StatementType.SELECT:
-        raise EvaluationError
-    cursor = connection().cursor()
+    cursor = database.cursor()
     watch = threading.Timer(SECONDS, cursor.interrupt)
     watch.start()
     try:
-        columns: Arrays = cursor.execute(statement, list(parameters)).fetchnumpy()
+        (statement,) = database.extract_statements(select)
+        if statement.type != duckdb.StatementType.SELECT:
+            raise EvaluationError
+        return fetch(cursor.execute(statement, list(parameters)))
     except (duckdb.InterruptException, duckdb.OutOfMemoryException, MemoryError):
         raise TimeLimitError from None
     except duckdb.Error:
@@ -105,4 +124,3 @@ def evaluate(select: str, parameters: Sequence[Any] = ()) -> Arrays:
     finally:
         watch.cancel()
         cursor.close()
-    return columns

@@ -138,11 +138,15 @@ class Names:
             self.refuse(f"unknown table {node.table!r}", hint, node)
         return among
 
-    def placed(self, node: Node, written: Node) -> Node:
-        """Give a node the place of what the user wrote, for error messages."""
+    def spend(self, node: Node) -> None:
+        """Refuse a statement whose parts are copied too often."""
         self.room -= sum(1 for _ in node.walk())
         if self.room < 0:
             self.refuse(*LARGE)
+
+    def placed(self, node: Node, written: Node) -> Node:
+        """Give a node the place of what the user wrote, for error messages."""
+        self.spend(node)
         spans = [part.meta for part in written.walk() if "start" in part.meta]
         if spans:
             place = {

@@ -20,6 +20,7 @@ from dpnb.sql.conditions import Conditions
 from dpnb.sql.contributions import Contributions
 from dpnb.sql.having import HavingReader
 from dpnb.sql.persons import PersonsReader, name_results
+from dpnb.sql.public import Evaluate
 from dpnb.sql.quantiles import spread
 from dpnb.sql.query import (
     MAX_CELLS,
@@ -49,6 +50,7 @@ def parse(
     deciding: bool = False,
     thresholds: Collection[str] = (),
     promises: bool = False,
+    public: Evaluate | None = None,
 ) -> Query:
     """Read one statement.
 
@@ -67,6 +69,8 @@ def parse(
         Parameters of HAVING that stand for another number in each group.
     promises : bool
         Whether the statement may say in OPTIONS which epsilon it asks for.
+    public : callable, optional
+        Returns the rows of a subquery over public tables.
 
     Returns
     -------
@@ -88,7 +92,7 @@ def parse(
         try:
             statement = _Statement(source, tables, params or {}, thresholds, deciding)
             written = spelled(source, turned(source, tables, source.tree()))
-            query = statement.query(substituted(source, tables, written), written)
+            query = statement.query(substituted(source, tables, written, public), written)
         except RecursionError:
             raise SqlError("the statement is nested too deeply", "Flatten it.") from None
         if query.promise is not None and not promises:

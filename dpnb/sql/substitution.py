@@ -18,6 +18,7 @@ from dpnb.errors import nearest
 from dpnb.schema.table import Table
 from dpnb.sql.lines import split
 from dpnb.sql.names import LARGE, Level, Named, Names, Visible, base_column, folded, own_nodes
+from dpnb.sql.public import Evaluate, PublicSubqueries
 from dpnb.sql.relations import check_join, conjunction
 from dpnb.sql.rows import check_row
 from dpnb.sql.source import MAX_NODES, Node, Source, others
@@ -49,7 +50,9 @@ class Defined:
     others: Queries
 
 
-def substituted(source: Source, tables: Mapping[str, Table], tree: Node) -> Node:
+def substituted(
+    source: Source, tables: Mapping[str, Table], tree: Node, evaluate: Evaluate | None = None
+) -> Node:
     """Return a statement whose FROM has only tables, and queries that aggregate.
 
     Parameters
@@ -60,6 +63,8 @@ def substituted(source: Source, tables: Mapping[str, Table], tree: Node) -> Node
         The catalogue; only declarations are used.
     tree : sqlglot.Expression
         A SELECT, or several with UNION.
+    evaluate : callable, optional
+        Returns the rows of a subquery over public tables, in whose place they stand.
 
     Returns
     -------
@@ -69,9 +74,10 @@ def substituted(source: Source, tables: Mapping[str, Table], tree: Node) -> Node
     queries = tree.find_all(exp.With, exp.Subquery, exp.CTE)
     nested = (node for node in tree.find_all(exp.Table) if node.args.get("joins"))
     in_from = (q for q in queries if isinstance(q, exp.With) or _reads(q))
+    substitution = _Substitution(source, tables, evaluate)
     if next(in_from, None) is None and next(nested, None) is None:
-        return tree
-    result = _Substitution(source, tables).query(tree, {})
+        return substitution.public.within(tree, {})
+    result = substitution.query(tree, {})
     if sum(1 for _ in result.walk()) > MAX_NODES:
         source.refuse(*LARGE)
     return result
@@ -85,7 +91,9 @@ def _reads(node: Node) -> bool:
 class _Substitution:
     """Puts the queries of one statement where they are used."""
 
-    def __init__(self, source: Source, tables: Mapping[str, Table]) -> None:
+    def __init__(
+        self, source: Source, tables: Mapping[str, Table], evaluate: Evaluate | None
+    ) -> None:
         self.refuse = source.refuse
         self.source = source
         self.tables = {name: table for name, table in tables.items() if name.isidentifier()}
@@ -93,6 +101,7 @@ class _Substitution:
             folded(table.unit.column) for table in tables.values() if table.unit is not None
         }
         self.names = Names(source)
+        self.public = PublicSubqueries(source, self.tables, self.names, evaluate)
         self.labels: set[str] = set()
 
     # one SELECT
@@ -102,6 +111,7 @@ class _Substitution:
         if isinstance(node, exp.Subquery):
             return self.query(node.this, queries)
         queries = self.defined(node, queries)
+        node = self.public.within(node, queries)
         outer, self.labels = self.labels, set()
         result = node.copy()
         result.set("with_", None)
@@ -341,6 +351,7 @@ class _Substitution:
     ) -> Level:  # fmt: skip
         """Merge a query of FROM, or keep one that aggregates."""
         queries = self.defined(query, queries)
+        query = self.public.within(query, queries)
         query = split(query, self.ids)
         if not self.is_merged(query):
             return self.kept(query, queries, name, columns)
