@@ -74,11 +74,13 @@ def parts_of(query: Query, version: int) -> list[Part]:
         For a computed column that is not a weighted sum of counts and sums.
     """
     output_parts = []
-    if any(aggregate.function is Function.UNITS for aggregate in query.measured):
-        raise RequestError(
-            "a count of different ids cannot be inferred from other answers",
-            "Ask the statement itself: what was answered before is free.",
-        )
+    for aggregate in query.measured:
+        if aggregate.function in (Function.UNITS, Function.DISTINCT):
+            what = "ids" if aggregate.function is Function.UNITS else "values"
+            raise RequestError(
+                f"a count of different {what} cannot be inferred from other answers",
+                "Ask the statement itself: what was answered before is free.",
+            )
     for output in query.outputs:
         if isinstance(output, Derived):
             output_parts.append(_formula(output, query, version))

@@ -625,11 +625,9 @@ class Dialect:
             rows = self.relation(scan.columns, keys)
             if groups:
                 rows = self.cut(keys, groups, key, text=text, rows=rows)
-            # in a group an id counts once, but the values of its rows add up
+            # in a group an id counts once, and a value of its rows, but other values add up
             sums = ", ".join(
-                f"CAST({'MAX' if isinstance(part.measure, Units) else 'SUM'}"
-                f"({self.contribution(part)}) AS {self.WIDE}) AS {place}"
-                for part, place in batch
+                f"CAST({self._added_up(part)} AS {self.WIDE}) AS {place}" for part, place in batch
             )
             # sum whole numbers: an id's contribution must not depend on the order of addition
             norms = ", ".join(
@@ -645,6 +643,14 @@ class Dialect:
             )
         contributions = ", ".join(f"COALESCE({place}, 0) AS {place}" for place in places)
         return f"(SELECT CAST(-1 AS BIGINT) AS cell, {contributions} FROM {from_clause}) AS added"
+
+    def _added_up(self, part: Part) -> str:
+        """Return the SQL of what the rows of one id in a group add to a measure."""
+        contribution = self.contribution(part)
+        if isinstance(part.measure, Distinct):
+            value = self.value(part.measure.value)
+            return f"COUNT(DISTINCT CASE WHEN {contribution} = 1 THEN {value} END)"
+        return f"{'MAX' if isinstance(part.measure, Units) else 'SUM'}({contribution})"
 
     def steps(self, part: Part, place: str) -> str:
         """Return the SQL of an id's contribution in units of sensitivity / FINE.

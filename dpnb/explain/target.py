@@ -62,7 +62,7 @@ class Target:
                 measure = sum_of(aggregate.argument, query.schema, where, centred=centred)
             case Function.UNITS | Function.DISTINCT | Function.CELLS:
                 raise RequestError(
-                    "a count of different ids cannot be explained",
+                    "a count of different ids or values cannot be explained",
                     "Explain COUNT(*), a SUM or an AVG.",
                 )
             case _:

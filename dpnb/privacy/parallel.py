@@ -101,11 +101,13 @@ def region(definition: Mapping[str, Any]) -> Region:
     the mean, over m rows, of the cost of the views that cover a row, and so at most the maximum
     over bins. The same holds for counts of distinct ids if an id may be counted in m bins: it is in
     at most r of them. If an id is counted in fewer, a single row may cause the full cost of the
-    view: such views add up.
+    view: such views add up. So do counts of different values if an id has more rows than there are
+    values.
     """
     table, version = str(definition["table"]), int(definition["version"])
     kind, value, *more = definition.get("measure", (None, None))
-    if "histogram" in definition or (kind == "units" and more[0] < definition["unit"][1]):
+    few = kind in ("units", "distinct") and more and more[0] < definition["unit"][1]
+    if "histogram" in definition or few:
         return Region(table, version, ((),))
     groups = [*definition["keys"], *([value] if isinstance(value, str) else [])]
     inside = predicates.boxes({"and": list(map(present, groups))})

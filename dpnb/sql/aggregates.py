@@ -82,17 +82,11 @@ def _place(leaves: list[Aggregate], aggregate: Aggregate) -> int:
 
 
 class Aggregates:
-    """Reader of a statement's aggregates and the arithmetic on them.
+    """Reader of a statement's aggregates and the arithmetic on them."""
 
-    With ``distinct`` it accepts COUNT(DISTINCT x).
-    """
-
-    def __init__(
-        self, conditions: Conditions, contributions: Contributions, *, distinct: bool = False
-    ) -> None:
+    def __init__(self, conditions: Conditions, contributions: Contributions) -> None:
         self.conditions = conditions
         self.contributions = contributions
-        self.distinct = distinct
         self.arguments = Arguments(conditions)
         self.statistics = Statistics(self.arguments, contributions)
         self.refuse = conditions.refuse
@@ -139,6 +133,14 @@ class Aggregates:
                 "Use counts over declared bins, or a quantile: QUANTILE(x, 0.01), QUANTILE(x, 0.99).",
                 node,
             )
+        if isinstance(inner, exp.LogicalAnd | exp.LogicalOr):
+            every = isinstance(inner, exp.LogicalAnd)
+            test = self.conditions.written(inner.this)
+            self.refuse(
+                f"{'BOOL_AND' if every else 'BOOL_OR'} cannot be answered: one row decides it",
+                f"Count the rows: COUNT_IF({f'NOT ({test})' if every else test}).",
+                node,
+            )
         if function is None:
             self.refuse("this expression is not supported", SHAPE, node)
         argument = inner.this
@@ -168,18 +170,12 @@ class Aggregates:
     ) -> Aggregate:
         columns, unit = node.this.expressions, self.conditions.schema.unit
         alone = function is Function.COUNT and len(columns) == 1
-        if unit is not None and alone and not others(node.args, "this", "big_int"):
-            if self.conditions.names_unit(columns[0]):
-                return Aggregate(Function.UNITS, None, condition, alias or f"count_{unit.column}")
-            if not self.distinct:
-                self.refuse(
-                    f"COUNT(DISTINCT) counts only {unit.column!r}, the ids of the privacy unit",
-                    f"Write COUNT(DISTINCT {unit.column}).",
-                    node,
-                )
-        if not self.distinct:
-            self.refuse("DISTINCT is not supported", "Count rows with COUNT(*).", node)
-        if not alone or others(node.args, "this", "big_int"):
+        plain = alone and not others(node.args, "this", "big_int")
+        if unit is not None and plain and self.conditions.names_unit(columns[0]):
+            return Aggregate(Function.UNITS, None, condition, alias or f"count_{unit.column}")
+        if function is not Function.COUNT:
+            self.refuse("DISTINCT is not supported", "Write COUNT(DISTINCT x).", node)
+        if not plain:
             self.refuse("COUNT(DISTINCT) takes one column", "Write COUNT(DISTINCT x).", node)
         value = Column(self.conditions.column(columns[0]))
         return Aggregate(

@@ -152,7 +152,7 @@ class _Statement:
         self.conditions = Conditions(self.source, scope, self.params)
         of_keys = rewritten(self.source, select, self.conditions)
         contributions = Contributions(self.source, scope, written)
-        aggregates = Aggregates(self.conditions, contributions, distinct=self.deciding)
+        aggregates = Aggregates(self.conditions, contributions)
         where = self.where(scope.condition, (*scope.present, of_keys))
         aggregates.arguments.rows = where
         grouped = self.grouping(select.args.get("group"))

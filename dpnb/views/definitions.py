@@ -49,7 +49,7 @@ def _measure(data: Sequence[Any], schema: Schema) -> Measure:
     if data[0] == "count":
         return Count(value)
     if data[0] == "distinct" and isinstance(value, Column):
-        return Distinct(value)
+        return Distinct(value, *map(int, data[2:]))
     if data[0] == "sum" and value is not None:
         return read_sum(data, value, schema)
     raise ValueError("this measure fits no declared column")

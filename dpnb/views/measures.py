@@ -52,10 +52,13 @@ class Count:
 class Distinct:
     """Different normalised values of a column in a group, without missing ones.
 
-    A row has one value in one group, so adding or removing it changes the vector by at most 1.
+    A row has one value in one group, so adding or removing it changes the vector by at most 1. All
+    rows of one id change it by at most ``most``, the number of values in all groups together; it is
+    None if an id has no more rows than that.
     """
 
     value: Column
+    most: int | None = None
 
     @property
     def sensitivity(self) -> int:
@@ -69,7 +72,7 @@ class Distinct:
 
     def definition(self) -> list[Any]:
         """Return the public definition as plain data."""
-        return ["distinct", plain_value(self.value)]
+        return ["distinct", plain_value(self.value), *([] if self.most is None else [self.most])]
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,8 @@ class View:
         """L1 sensitivity in ticks; no other norm is larger."""
         if isinstance(self.measure, Units):
             return self.measure.groups
+        if isinstance(self.measure, Distinct) and self.measure.most is not None:
+            return self.measure.most
         return self.measure.sensitivity * (1 if self.unit is None else self.unit.max_rows)
 
     @property
@@ -175,7 +177,7 @@ def views_of(aggregate: Aggregate, query: Query, version: int) -> dict[str, View
         case Function.DISTINCT:
             if not isinstance(value, Column):
                 raise TypeError("different values are those of a column")
-            return {"count": view(Distinct(value))}
+            return {"count": view(_distinct(value, keys, where, schema))}
         case Function.UNITS:
             return {"count": view(_units(keys, where, schema))}
         case Function.SUM:
@@ -187,11 +189,27 @@ def views_of(aggregate: Aggregate, query: Query, version: int) -> dict[str, View
             assert_never(aggregate.function)
 
 
+def _groups(keys: Sequence[Partition], where: Predicate, schema: Schema) -> int:
+    """Return how many groups a condition can match, from public facts; at least 1."""
+    return max(1, len(_matched([(key, range(key.size)) for key in keys], where, schema)))
+
+
+def _distinct(
+    value: Column, keys: Sequence[Partition], where: Predicate, schema: Schema
+) -> Distinct:
+    """Return the measure that counts the different values in each group that ``where`` can match."""
+    scale, rows = schema[value.name].scale, 1 if schema.unit is None else schema.unit.max_rows
+    if not scale.integral:
+        return Distinct(value)
+    most = (int(scale.high - scale.low) + 1) * _groups(keys, where, schema)
+    return Distinct(value, most if most < rows else None)
+
+
 def _units(keys: Sequence[Partition], where: Predicate, schema: Schema) -> Units:
     """Return the measure that counts the different ids in each group that ``where`` can match."""
     if schema.unit is None:
         raise TypeError("only a table with a privacy unit has ids")
-    groups = max(1, len(_matched([(key, range(key.size)) for key in keys], where, schema)))
+    groups = _groups(keys, where, schema)
     counted = groups_counted(schema.unit, groups)
     return Units(counted, counted < min(schema.unit.max_rows, groups))
 

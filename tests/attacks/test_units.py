@@ -111,6 +111,8 @@ STATEMENTS = [
     "SELECT SUM(x) / COUNT(DISTINCT t.id) AS each_spends FROM t WHERE g = 'a'",
     "SELECT g, VARIANCE(x) AS v, MEDIAN(k) AS m FROM t GROUP BY g",
     "SELECT QUANTILE(x, 0.9) AS q, STDDEV(r) AS s FROM t WHERE h = 'y'",
+    "SELECT COUNT(DISTINCT g) AS n, COUNT(DISTINCT x) AS m FROM t",
+    "SELECT h, COUNT(DISTINCT k) FILTER (WHERE x > 0) AS n FROM t WHERE g <> 'c' GROUP BY h",
 ]  # fmt: skip
 
 
@@ -328,7 +330,6 @@ BAD = [
     "SELECT COUNT(*) FROM t WHERE id = 918273645",
     "SELECT COUNT(id) FROM t",
     "SELECT SUM(id) FROM t",
-    "SELECT COUNT(DISTINCT g) FROM t",
     "SELECT COUNT(DISTINCT id, g) FROM t",
     "SELECT COUNT(DISTINCT id + 0) FROM t",
     "SELECT COUNT(*) FILTER (WHERE id IS NULL) FROM t",

@@ -131,5 +131,5 @@ class TestSessions:
         table = Table("t", crowd(3), SCHEMA, Unit("id", 3))
         with dpnb.Session(table, budget=dpnb.Budget(rho=10), noise=fast(1)) as session:
             answer = session.query("SELECT g, COUNT(DISTINCT id) AS n FROM t GROUP BY g", rho=1)
-            with pytest.raises(dpnb.DpnbError, match="different ids cannot be explained"):
+            with pytest.raises(dpnb.DpnbError, match="different ids or values cannot be explained"):
                 session.explain(answer.compare("A", "B"), anyway=True)

@@ -403,7 +403,7 @@ REFUSED = [
     (f"SELECT c.customer_id, COUNT(*) FROM orders o JOIN customers c {IDS} GROUP BY c.customer_id",
      "'customer_id' is the column of the privacy unit", "c.customer_id", "Use COUNT(*) for rows, or COUNT(DIST"),
     (f"SELECT COUNT(DISTINCT c.customer_id) FROM orders o LEFT JOIN customers c {IDS}",
-     "COUNT(DISTINCT) counts only 'customer_id'", None, "COUNT(DISTINCT customer_id)"),
+     "'customer_id' is the column of the privacy unit", None, "COUNT(DISTINCT customer_id)"),
 ]  # fmt: skip
 
 

@@ -185,7 +185,18 @@ REFUSED = [
         "declared bins",
     ),
     ("SELECT SUM(DISTINCT age) FROM t", "DISTINCT is not supported", "SUM(DISTINCT age)", "COUNT"),
-    ("SELECT COUNT(DISTINCT sex) FROM t", "DISTINCT is not supported", "DISTINCT", "COUNT(*)"),
+    (
+        "SELECT BOOL_OR(age > 40) FROM t",
+        "BOOL_OR cannot be answered",
+        "age > 40",
+        "COUNT_IF(age > 40)",
+    ),
+    (
+        "SELECT BOOL_AND(age > 40) FROM t",
+        "BOOL_AND cannot be answered",
+        "age > 40",
+        "COUNT_IF(NOT (age > 40))",
+    ),
     (
         "SELECT COUNT(*) OVER () FROM t",
         "there is no aggregate",
