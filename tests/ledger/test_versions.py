@@ -149,9 +149,9 @@ class TestRules:
     def newer(self, monkeypatch):
         """A newer rule for the values of a type, or for ids."""
 
-        def change(what: str, held: str) -> None:
+        def change(what: str, held: str, number: int = 3) -> None:
             def rule(of: Any, type_: str) -> int:
-                return 3 if type_ == held else 1
+                return number if type_ == held else 1
 
             monkeypatch.setattr(rules, f"{what}_rule", rule)
 
@@ -208,7 +208,7 @@ class TestRules:
         with closing(opened(tmp_path / "l")) as curator:
             found.append(count(curator, "y"))
         assert sum(found) == IDS
-        newer("ids", "pandas int64")
+        newer("ids", "pandas int64", number=2)
         with pytest.raises(LedgerError, match="earlier rule"):
             opened(tmp_path / "l")
         assert len(entries(tmp_path / "l")) == 1
