@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Ints: TypeAlias = npt.NDArray[np.int64]
 
-Label: TypeAlias = str | int | float | bool | datetime.date
+Label: TypeAlias = str | int | float | bool
 """What a group is called in results."""
 
 
@@ -245,19 +245,6 @@ def labels(kind: Kind) -> tuple[str | int, ...]:
             (EPOCH + datetime.timedelta(day)).isoformat() for day in range(first, last + 1)
         )
     return tuple(range(first, last + 1))
-
-
-def plain_label(label: Label) -> Any:
-    """Return a label as plain data (JSON)."""
-    return {"date": label.isoformat()} if isinstance(label, datetime.date) else label
-
-
-def read_label(data: Any) -> Label:
-    """Build a label from the data of :func:`plain_label`."""
-    if isinstance(data, Mapping):
-        return datetime.date.fromisoformat(data["date"])
-    label: Label = data
-    return label
 
 
 def _intervals(kind: Kind) -> Sequence[Interval]:

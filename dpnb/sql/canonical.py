@@ -10,7 +10,7 @@ from typing import Any
 
 from dpnb.schema import partition, predicates
 from dpnb.schema.joins import own_name
-from dpnb.schema.partition import column_of, plain_label, read_label
+from dpnb.schema.partition import column_of
 from dpnb.schema.predicates import plain
 from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import plain_formula, read_formula
@@ -67,8 +67,9 @@ def describe(query: Query) -> dict[str, Any]:
         "aggregates": [_plain_aggregate(aggregate) for aggregate in query.aggregates],
         "where": plain(query.where),
     }
-    if not all(key.partition.declared for key in query.keys):
-        described["labels"] = [_plain_labels(key) for key in query.keys]
+    names = [_plain_labels(key) for key in query.keys]
+    if any(names):
+        described["labels"] = names
     if query.derived:
         described["derived"] = [
             [plain_formula(d.formula), [_plain_aggregate(leaf) for leaf in d.leaves], d.place]
@@ -105,11 +106,10 @@ def read(described: Mapping[str, Any], schema: Schema) -> Query:
 
 def _plain_labels(key: Key) -> list[list[Any]] | None:
     """Return the labels of groups, each with its number, in order; None for a column's own."""
-    if key.partition.declared:
+    own = key.partition
+    if own.declared and repr(key.labels) == repr(partition.labels(own.kind)):
         return None
-    return [
-        [plain_label(label), number] for label, number in zip(key.labels, key.order, strict=True)
-    ]
+    return [list(pair) for pair in zip(key.labels, key.order, strict=True)]
 
 
 def _read_key(data: Any, called: Sequence[Sequence[Any]] | None, schema: Schema) -> Key:
@@ -117,7 +117,7 @@ def _read_key(data: Any, called: Sequence[Sequence[Any]] | None, schema: Schema)
     if called is None:
         return Key.of(column, column, schema)
     names, order = zip(*called, strict=True)
-    return Key(partition.read(data, schema), column, tuple(map(read_label, names)), order, column)
+    return Key(partition.read(data, schema), column, names, order, column)
 
 
 def _plain_aggregate(aggregate: Aggregate) -> list[Any]:

@@ -62,7 +62,7 @@ def allows(predicate: Predicate, schema: Schema, steps: Iterator[int] | None = N
     Examples
     --------
     >>> from dpnb.schema.columns import Integer
-    >>> schema = Schema({"age": Integer(17, 90)})
+    >>> schema = {"age": Integer(17, 90)}
     >>> allows(And((Within("age", ((17, 29),)), Within("age", ((30, 90),)))), schema)
     False
     """

@@ -12,18 +12,17 @@ from collections.abc import Collection, Mapping, Sequence
 from sqlglot import expressions as exp
 
 from dpnb.errors import SqlError, given
-from dpnb.schema.partition import declared
 from dpnb.schema.predicates import EVERY, And, Predicate, simplify
 from dpnb.schema.table import Table
 from dpnb.sql.aggregates import Aggregates
 from dpnb.sql.conditions import Conditions
 from dpnb.sql.contributions import Contributions
 from dpnb.sql.having import HavingReader
+from dpnb.sql.keys import Keys
 from dpnb.sql.persons import PersonsReader, name_results
 from dpnb.sql.public import Evaluate
 from dpnb.sql.quantiles import spread
 from dpnb.sql.query import (
-    MAX_CELLS,
     Query,
 )
 from dpnb.sql.quoting import meant, names_of
@@ -155,9 +154,9 @@ class _Statement:
         aggregates = Aggregates(self.conditions, contributions)
         where = self.where(scope.condition, (*scope.present, of_keys))
         aggregates.arguments.rows = where
-        grouped = self.grouping(select.args.get("group"))
-        aggregates.statistics.grouped = tuple(grouped)
-        split = Splitter(aggregates, grouped, deciding=self.deciding).read(select)
+        keys = Keys(self.conditions, select.args.get("group"))
+        aggregates.statistics.keys = keys.keys
+        split = Splitter(aggregates, keys, deciding=self.deciding).read(select)
         having = select.args.get("having") if self.deciding else None
         reader = HavingReader(aggregates, self.thresholds)
         return Query(
@@ -176,30 +175,3 @@ class _Statement:
         """Combine the condition of WHERE with those of joins that drop rows, and of HAVING on keys."""
         written = EVERY if node is None else self.conditions.predicate(node)
         return simplify(And((*present, written)), self.schema)
-
-    # SELECT and GROUP BY
-
-    def grouping(self, group: Node | None) -> list[str]:
-        if group is None:
-            return []
-        if others(group.args, "expressions"):
-            self.refuse("GROUP BY takes columns", "Write GROUP BY a, b.", group)
-        for node in group.expressions:
-            if not isinstance(node, exp.Column):
-                self.refuse("GROUP BY takes columns, not expressions", _RANGES, node)
-        columns = {self.conditions.column(node): node for node in group.expressions}
-        cells = 1
-        for name, node in columns.items():
-            size = declared(name, self.schema).size
-            if size == 0:
-                self.refuse(
-                    f"{name!r} has no declared groups", "Declare bins for it in the schema.", node
-                )
-            cells *= size
-        if cells > MAX_CELLS:
-            self.refuse(
-                f"this makes {cells:,} groups, more than {MAX_CELLS:,}",
-                "Group by fewer columns, or declare wider bins.",
-                group,
-            )
-        return list(columns)

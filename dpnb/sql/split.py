@@ -9,12 +9,12 @@ from fractions import Fraction
 from sqlglot import expressions as exp
 
 from dpnb.errors import nearest
-from dpnb.schema.joins import own_name
-from dpnb.schema.partition import labels
+from dpnb.schema.partition import Label
 from dpnb.sql.aggregates import Aggregates, is_result, same
 from dpnb.sql.canonical import unused
 from dpnb.sql.conditions import bare
 from dpnb.sql.constants import is_constant
+from dpnb.sql.keys import Keys
 from dpnb.sql.query import Aggregate, Derived, Key
 from dpnb.sql.quoting import as_written
 from dpnb.sql.scalars import Scalars
@@ -52,17 +52,17 @@ class Splitter:
     A decision (``deciding``) computes nothing from results, and has a HAVING of its own.
     """
 
-    def __init__(self, aggregates: Aggregates, grouped: Sequence[str], *, deciding: bool) -> None:
+    def __init__(self, aggregates: Aggregates, keys: Keys, *, deciding: bool) -> None:
         self.aggregates = aggregates
         self.conditions = aggregates.conditions
         self.refuse = aggregates.refuse
-        self.grouped = tuple(grouped)
+        self.grouped, self.place = keys.keys, keys.place
         self.deciding = deciding
         self.results: list[_Result] = []
         self.listed: dict[str, Column] = {}
         """The columns of the SELECT list by their names, in small letters."""
-        self.keys: dict[str, str] = {}
-        """The names of the keys in the result."""
+        self.keys: dict[int, str] = {}
+        """The names of the keys in the result, by their places."""
         self.names: dict[str, Node] = {}
         """Names of the result's columns, with where they come from."""
         self.clause = "SELECT"
@@ -101,8 +101,8 @@ class Splitter:
         outputs = self._outputs()
         return Split(
             tuple(
-                Key.of(column, self.keys.get(column, own_name(column)), self.conditions.schema)
-                for column in self.grouped
+                replace(key, alias=self.keys.get(place, key.alias))
+                for place, key in enumerate(self.grouped)
             ),
             tuple(output for output in outputs if isinstance(output, Aggregate)),
             tuple(output for output in outputs if isinstance(output, Derived)),
@@ -122,8 +122,11 @@ class Splitter:
             isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)
         ):
             self.refuse("rows cannot be listed", "Name group columns and aggregates.", node)
-        if isinstance(inner, exp.Column) and not self._is_alias(inner):
-            self._key(inner, alias, node)
+        place = self.place(inner)
+        if place is not None and not self._is_alias(inner):
+            self._key(place, alias, node)
+        elif isinstance(inner, exp.Column) and not self._is_alias(inner):
+            self._grouped(inner)
         elif self.deciding or is_result(inner):
             self._result(inner, alias, node)
         else:
@@ -133,33 +136,30 @@ class Splitter:
         """Return whether a name is that of an earlier column of the SELECT list, and no column's."""
         return (
             not self.deciding
+            and isinstance(node, exp.Column)
             and not node.table
             and node.name.casefold() in self.listed
             and not self.conditions.scope.find(node.name, None)
         )
 
-    def _key(self, inner: Node, alias: str, node: Node) -> None:
-        column = self._grouped(inner)
-        if column in self.keys:
-            self.refuse(f"{column!r} is in the SELECT list twice", "Write it once.", node)
-        self.keys[column] = alias or own_name(column)
-        self._show(self.keys[column], self._field(column), node)
+    def _key(self, place: int, alias: str, node: Node) -> None:
+        key = self.grouped[place]
+        if place in self.keys:
+            self.refuse(f"{key.text!r} is in the SELECT list twice", "Write it once.", node)
+        self.keys[place] = alias or key.alias
+        self._show(self.keys[place], self._field(place), node)
 
-    def _grouped(self, node: Node) -> str:
-        """Return the group column that a node names."""
-        column = self.conditions.column(node)
-        if column not in self.grouped:
+    def _grouped(self, node: Node) -> int:
+        """Return the place of the key that a node names."""
+        column, place = self.conditions.column(node), self.place(node)
+        if place is None:
             self.refuse(
                 f"{column!r} is not in GROUP BY", "Add it to GROUP BY, or aggregate it.", node
             )
-        return column
+        return place
 
-    def _field(self, column: str) -> Field:
-        kind = self.conditions.schema[column]
-        whole = all(isinstance(label, int) for label in labels(kind))
-        return Field(
-            self.grouped.index(column), Kind.NUMBER if whole else Kind.TEXT, released=False
-        )
+    def _field(self, place: int) -> Field:
+        return Field(place, _kind(self.grouped[place].labels), released=False)
 
     def _result(self, inner: Node, alias: str, node: Node) -> None:
         """Read a result that is shown as it is released."""
@@ -191,16 +191,18 @@ class Splitter:
             self.names[taken.casefold()] = node
         self.listed[name.casefold()] = Column(name, expression)
 
-    def _all_keys(self, select: exp.Select) -> dict[str, str]:
+    def _all_keys(self, select: exp.Select) -> dict[int, str]:
         """Return the names of all keys that are shown, in the order of GROUP BY.
 
         A group column that is not in the SELECT list is shown, too, unless a label takes its name.
         """
-        names: dict[str, str] = {}
-        for column in self.grouped:
-            name = self.keys.get(column)
+        names: dict[int, str] = {}
+        for place, key in enumerate(self.grouped):
+            name = self.keys.get(place)
             if name is None:
-                name = own_name(column)
+                if self._is_used(place):
+                    continue
+                name = key.alias
                 taken = self.listed.get(name.casefold())
                 if (
                     taken is not None
@@ -211,12 +213,20 @@ class Splitter:
                 node = self.names.setdefault(name.casefold(), select.args["group"])
                 if node is not select.args["group"] or name in names.values():
                     self.refuse(f"two results are called {name!r}", "Name them with AS.", node)
-            names[column] = name
+            names[place] = name
         return names
 
-    def _columns(self, keys: Mapping[str, str]) -> tuple[Column, ...] | None:
+    def _is_used(self, place: int) -> bool:
+        """Return whether a key is an expression, and a label of the SELECT list is made of it."""
+        key = self.grouped[place]
+        return key.text != key.partition.column and any(
+            is_label(column.expression) and self._field(place) in parts(column.expression)
+            for column in self.listed.values()
+        )
+
+    def _columns(self, keys: Mapping[int, str]) -> tuple[Column, ...] | None:
         """Return the columns of the result; None if they are the keys and results as released."""
-        fields = {column: self._field(column) for column in self.grouped}
+        fields = {place: self._field(place) for place in range(len(self.grouped))}
         if not keys and fields:
             return tuple(self.listed.values())
         others_listed = [
@@ -228,7 +238,7 @@ class Splitter:
         ]
         if as_released:
             return None
-        named = (Column(name, fields[column]) for column, name in keys.items())
+        named = (Column(name, fields[place]) for place, name in keys.items())
         return (*named, *others_listed)
 
     # results
@@ -266,9 +276,12 @@ class Splitter:
         return outputs
 
     def _leaf(self, node: Node) -> Expression | None:
-        """Return what a name or an aggregate stands for in an expression of results."""
+        """Return what a name, a key or an aggregate stands for in an expression of results."""
         if isinstance(node, exp.Column):
             return self._name(node)
+        place = self.place(node)
+        if place is not None:
+            return self._field(place)
         if isinstance(node, exp.Window):
             if self.clause == "HAVING":
                 self.refuse("windows are computed after HAVING", "Write QUALIFY instead.", node)
@@ -296,20 +309,24 @@ class Splitter:
         """Return the group column or the column of the SELECT list that a name means."""
         listed = None if node.table else self.listed.get(node.name.casefold())
         found = self.conditions.scope.find(node.name, node.table or None)
-        is_key = any(column in self.grouped for _, column in found)
+        is_key = self.place(node) is not None
         if listed is not None and (self.clause in ("QUALIFY", "ORDER BY") or not is_key):
             return listed.expression
         named = [
-            column
-            for column in self.grouped
-            if self.keys.get(column, own_name(column)).casefold() == node.name.casefold()
+            place
+            for place, key in enumerate(self.grouped)
+            if self.keys.get(place, key.alias).casefold() == node.name.casefold()
         ]
         if not node.table and len(named) == 1:
             return self._field(named[0])
         if not found and not node.table and self.listed:
             self.refuse(
                 f"{node.name!r} is neither a group column nor a result of this statement",
-                nearest(node.name, [*self.listed, *map(own_name, self.grouped)], shown=as_written),
+                nearest(
+                    node.name,
+                    [*self.listed, *(key.alias for key in self.grouped)],
+                    shown=as_written,
+                ),
                 node,
             )
         return self._field(self._grouped(node))
@@ -346,6 +363,13 @@ class Splitter:
         if isinstance(count, Fraction) and count.denominator == 1 and 0 <= count < _MOST_LINES:
             return int(count)
         self.refuse(f"{word} takes a whole number", f"Write {word} 10.", node)
+
+
+def _kind(labels: Sequence[Label]) -> Kind:
+    if all(isinstance(label, bool) for label in labels):
+        return Kind.TRUTH
+    numbers = all(isinstance(label, int | float) for label in labels)
+    return Kind.NUMBER if numbers else Kind.TEXT
 
 
 def _ends(alias: str) -> tuple[str, str, str]:

@@ -20,7 +20,7 @@ from dpnb.sql.expressions import Arguments
 from dpnb.sql.formulas import Applied, Formula, Quantile, Variance
 from dpnb.sql.functions import Function
 from dpnb.sql.narrowing import bounds_within
-from dpnb.sql.query import MAX_CELLS, Aggregate
+from dpnb.sql.query import MAX_CELLS, Aggregate, Key
 from dpnb.sql.source import Node, others
 from dpnb.sql.values import Arithmetic, Column, Number, Value, bounds_of
 
@@ -61,16 +61,16 @@ class Asked:
 
 
 class Statistics:
-    """Reader of a statement's variances and quantiles; ``grouped`` are its GROUP BY columns."""
+    """Reader of a statement's variances and quantiles; ``keys`` are what it groups by."""
 
     def __init__(
-        self, arguments: Arguments, contributions: Contributions, grouped: Sequence[str] = ()
+        self, arguments: Arguments, contributions: Contributions, keys: Sequence[Key] = ()
     ) -> None:
         self.arguments = arguments
         self.contributions = contributions
         self.schema = arguments.schema
         self.refuse = arguments.refuse
-        self.grouped = tuple(grouped)
+        self.keys = tuple(keys)
 
     def name(self, node: Node) -> tuple[str, Value | None]:
         """Return the function and the argument of a statistic, for its default name."""
@@ -168,21 +168,21 @@ class Statistics:
                 f"{name!r} is not a numeric column",
                 "Quantiles need an Integer or Real column; count categories instead.", node,
             )  # fmt: skip
-        if name in self.grouped:
+        bins = declared(name, self.schema)
+        if any(key.partition == bins for key in self.keys):
             self.refuse(
                 f"{name!r} is a column of GROUP BY",
                 "Take a quantile of another column.",
                 node,
             )
-        bins = declared(name, self.schema)
         cells = bins.size
         if cells == 0:
             self.refuse(
                 f"{name!r} has no bins among which a quantile can lie",
                 "Declare bins for it in the schema.", node,
             )  # fmt: skip
-        for column in self.grouped:
-            cells *= declared(column, self.schema).size
+        for key in self.keys:
+            cells *= key.partition.size
         if cells > MAX_CELLS:
             self.refuse(
                 f"this needs {cells:,} bins in all groups together, more than {MAX_CELLS:,}",

@@ -145,15 +145,9 @@ def view_text(view: View) -> str:
 
 
 def key_text(key: Partition) -> str:
-    """Return groups as SQL: a column, or a CASE that numbers them."""
-    if key.declared:
-        return _name(key.column)
-    kinds = {key.column: key.kind}
-    branches = "".join(
-        f" WHEN {predicate_text(key.within(number), kinds)} THEN {number}"
-        for number in range(key.size)
-    )
-    return f"CASE{branches} END"
+    """Return groups in words: a column, or how many an expression of it makes."""
+    name = _name(key.column)
+    return name if key.declared else f"{name} in {key.size:,} group{'' if key.size == 1 else 's'}"
 
 
 def cell_text(view: View, place: int) -> str:

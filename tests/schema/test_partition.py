@@ -19,10 +19,8 @@ from dpnb.schema.partition import (
     declared,
     grouped,
     labels,
-    plain_label,
     present,
     read,
-    read_label,
 )
 from dpnb.schema.predicates import Within
 
@@ -198,13 +196,6 @@ class TestGroupsOfAFunction:
         both = grouped("c", KINDS, StepFunction([(0, 2, "x")], "x"))
         assert both.size == 1
         assert both.finer(found) is None
-
-
-@pytest.mark.parametrize("label", [1, "1", True, 0.5, "a", Date("2024-01-01", "2024-01-02").low])
-def test_labels_keep_their_types(label):
-    found = read_label(json.loads(json.dumps(plain_label(label))))
-    assert found == label
-    assert type(found) is type(label)
 
 
 def test_columns_are_compared_too():

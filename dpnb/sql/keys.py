@@ -1,0 +1,144 @@
+"""What a statement groups by: columns, and expressions of one column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import TypeAlias
+
+from sqlglot import expressions as exp
+
+from dpnb.codes import StepFunction
+from dpnb.errors import SqlError
+from dpnb.schema.columns import Kind
+from dpnb.schema.joins import own_name
+from dpnb.schema.partition import Label, Partition, declared, grouped
+from dpnb.sql.conditions import Conditions, bare
+from dpnb.sql.domains import Plain
+from dpnb.sql.query import MAX_CELLS, Key
+from dpnb.sql.source import Node, others
+
+Outputs: TypeAlias = StepFunction[Plain]
+
+_MOST_LETTERS = 60
+"""Longest name that an expression gives to its column."""
+
+
+class Keys:
+    """The keys of one statement, in the order of GROUP BY; each has its default name."""
+
+    def __init__(self, conditions: Conditions, group: Node | None) -> None:
+        self._conditions, self._refuse = conditions, conditions.refuse
+        self._functions: list[tuple[str, Outputs] | None] = []
+        """The column and the outputs of each key that is an expression."""
+        self.keys: tuple[Key, ...] = ()
+        if group is not None:
+            self._read(group)
+
+    def _read(self, group: Node) -> None:
+        if others(group.args, "expressions"):
+            self._refuse("GROUP BY takes columns and expressions", "Write GROUP BY a, b.", group)
+        cells = 1
+        for node in group.expressions:
+            if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
+                word = node.key.upper().replace("GROUPINGSETS", "GROUPING SETS")
+                self._refuse(
+                    f"{word} is not supported", "Write one statement for each set of columns.", node
+                )
+            if self.place(node) is not None:
+                # SQL allows to name a key twice
+                continue
+            key = self._column(node) if isinstance(node, exp.Column) else self._expression(node)
+            for other in self.keys:
+                if key.partition == other.partition:
+                    self._refuse(
+                        f"{key.text!r} makes the same groups as {other.text!r}",
+                        "Group by one of them.",
+                        node,
+                    )
+            self.keys = (*self.keys, key)
+            cells *= key.partition.size
+            self._limit(cells, group)
+
+    def _limit(self, size: int, node: Node) -> None:
+        if size > MAX_CELLS:
+            self._refuse(
+                f"this makes {size:,} groups, more than {MAX_CELLS:,}",
+                "Group by fewer columns, or make groups wider: declare bins, or write x // 10.",
+                node,
+            )
+
+    def _column(self, node: Node) -> Key:
+        column = self._conditions.column(node)
+        size = declared(column, self._conditions.schema).size
+        if size == 0:
+            self._refuse(
+                f"{column!r} has no declared groups", "Declare bins for it in the schema.", node
+            )
+        self._limit(size, node)
+        self._functions.append(None)
+        return Key.of(column, own_name(column), self._conditions.schema)
+
+    def _expression(self, node: Node) -> Key:
+        if not self._conditions.is_expression(node):
+            self._refuse(
+                "GROUP BY takes columns and expressions of one column",
+                "Compute from one column: FLOOR(age / 10), CASE WHEN age < 30 THEN 'young' END.",
+                node,
+            )
+        column, outputs, _ = self._conditions.domains.outputs(node)
+        kind, text = self._conditions.schema[column], str(node.sql(dialect="duckdb"))
+        partition, labels, order = _groups(column, kind, outputs)
+        if not labels:
+            self._refuse("this is NULL for every value", "Write another expression.", node)
+        self._functions.append((column, outputs))
+        return Key(partition, text[:_MOST_LETTERS], labels, order, text)
+
+    def place(self, node: Node) -> int | None:
+        """Return the place of the key that a node is; None if it is none.
+
+        A node is a key that is an expression if it has the same outputs.
+        """
+        node = bare(node)
+        if isinstance(node, exp.Column):
+            found = {name for _, name in self._conditions.scope.find(node.name, node.table or None)}
+            for place, key in enumerate(self.keys):
+                if self._functions[place] is None and {key.partition.column} == found:
+                    return place
+            return None
+        places = [place for place, one in enumerate(self._functions) if one is not None]
+        if not places or not self._conditions.is_expression(node):
+            return None
+        if node.find(exp.AggFunc, exp.Window, exp.Select) is not None:
+            return None
+        try:
+            column, outputs, _ = self._conditions.domains.outputs(node)
+        except SqlError:
+            return None
+        return next(
+            (place for place in places if self._functions[place] == (column, outputs)), None
+        )
+
+
+@lru_cache(maxsize=64)
+def _groups(
+    column: str, kind: Kind, outputs: Outputs
+) -> tuple[Partition, tuple[Label, ...], tuple[int, ...]]:
+    """Return the groups of equal outputs, their labels in SQL's order, and the number of each."""
+    null = () if outputs.null is None else (outputs.null,)
+    different = tuple(dict.fromkeys((*outputs.outputs, *null)))
+    order = tuple(sorted(range(len(different)), key=different.__getitem__))
+    labels = _labels([different[number] for number in order])
+    return grouped(column, {column: kind}, outputs), labels, order
+
+
+def _labels(outputs: Sequence[Plain]) -> tuple[Label, ...]:
+    """Return outputs as labels: whole numbers without decimals, dates as texts."""
+    if all(isinstance(one, int | float | Decimal) for one in outputs):
+        if all(isinstance(one, bool) for one in outputs):
+            return tuple(map(bool, outputs))
+        numbers = [float(one) for one in outputs]  # type: ignore[arg-type]
+        whole = all(number.is_integer() for number in numbers)
+        return tuple(int(one) if whole else float(one) for one in outputs)  # type: ignore[arg-type]
+    return tuple(map(str, outputs))
