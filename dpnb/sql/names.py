@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from sqlglot import expressions as exp
 
@@ -40,21 +40,30 @@ class Visible:
 
 
 @dataclass(slots=True)
+class Result:
+    """The rows of a public query of FROM.
+
+    ``found`` has its columns by folded name, as expressions of what their rows are looked up by.
+    """
+
+    names: list[str]
+    rows: list[tuple[Any, ...]]
+    found: dict[str, Node] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Level:
-    """FROM and WHERE of one SELECT: tables joined without condition, left joins, conditions."""
+    """FROM and WHERE of one SELECT: tables joined without condition, left joins, conditions.
+
+    ``results`` are those of public queries, by the table of the columns that stand for theirs.
+    """
 
     tables: list[Node] = field(default_factory=list)
     left: list[exp.Join] = field(default_factory=list)
     conditions: list[Node] = field(default_factory=list)
     visible: list[Visible] = field(default_factory=list)
     merged: dict[str, Named] = field(default_factory=dict)
-
-    def take(self, other: Level) -> None:
-        """Add the tables and conditions of another one."""
-        self.tables += other.tables
-        self.left += other.left
-        self.conditions += other.conditions
-        self.visible += other.visible
+    results: dict[str, Result] = field(default_factory=dict)
 
     def columns(self) -> Iterator[Named]:
         """Yield all columns that ``*`` stands for."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -17,7 +17,8 @@ from sqlglot import expressions as exp
 from dpnb.errors import DpnbError
 from dpnb.schema.table import Table
 from dpnb.sql.domains import is_written
-from dpnb.sql.names import LARGE, Names, folded
+from dpnb.sql.names import LARGE, Names, Result, folded
+from dpnb.sql.quoting import as_written
 from dpnb.sql.source import MAX_NODES, Node, Source, others
 
 Evaluate: TypeAlias = Callable[[str, Collection[str]], list[tuple[Any, ...]]]
@@ -127,24 +128,25 @@ class PublicSubqueries:
             self.refuse("this subquery has several columns", "Select one.", query)
         return None if rows is None else [value for (value,) in rows]
 
-    def rows(self, query: Node, queries: Mapping[str, Any]) -> list[tuple[Any, ...]] | None:
-        """Return the rows of a subquery, or None if it is not public."""
-        if self.evaluate is None:
-            return None
+    def rows(
+        self, query: Node, queries: Mapping[str, Any], names: Sequence[str] = ()
+    ) -> list[tuple[Any, ...]] | None:
+        """Return the rows of a subquery, or its named columns, or None if it is not public."""
         while isinstance(query, exp.Subquery) and not query.args.get("alias"):
             query = query.this
         whole = self.inlined(query, queries)
-        names = {node.name.casefold() for node in whole.find_all(exp.Table)}
-        tables = [self.tables.get(name) for name in names]
-        if not all(table is not None and table.public for table in tables) or not tables:
+        tables = self.tables_of(whole)
+        if self.evaluate is None or not tables:
             return None
         self.check(whole, query)
+        if names:
+            listed = [exp.column(exp.to_identifier(name, quoted=True)) for name in names]
+            named = exp.TableAlias(this=exp.to_identifier("named"))
+            whole = exp.select(*listed).from_(exp.Subquery(this=whole, alias=named))
         failure: DpnbError | None = None
         rows: list[tuple[Any, ...]] = []
         try:
-            rows = self.evaluate(
-                whole.sql(dialect="duckdb"), sorted({table.name for table in tables if table})
-            )
+            rows = self.evaluate(whole.sql(dialect="duckdb"), tables)
         except DpnbError as error:
             failure = error
         if failure is not None:
@@ -154,6 +156,18 @@ class PublicSubqueries:
         ):
             self.refuse("this subquery has a value that is not finite", "Leave it out.", query)
         return rows
+
+    def reads(self, query: Node, queries: Mapping[str, Any]) -> bool:
+        """Return whether a query reads public tables alone, which can be evaluated."""
+        return self.evaluate is not None and bool(self.tables_of(self.inlined(query, queries)))
+
+    def tables_of(self, whole: Node) -> list[str]:
+        """Return the tables of a query, or nothing if one of them is not public."""
+        names = {node.name.casefold() for node in whole.find_all(exp.Table)}
+        tables = [self.tables.get(name) for name in names]
+        if not all(table is not None and table.public for table in tables):
+            return []
+        return sorted(table.name for table in tables if table is not None)
 
     def inlined(self, query: Node, queries: Mapping[str, Any]) -> Node:
         """Return a query in which subqueries stand in place of the names of CTEs."""
@@ -232,6 +246,96 @@ class PublicSubqueries:
                 "Write ORDER BY with all selected columns before it.",
                 written,
             )
+
+
+class PublicResults:
+    """Puts expressions in place of the columns of public queries that are joined.
+
+    Parameters
+    ----------
+    source : Source
+        For positions in error messages.
+    """
+
+    def __init__(self, source: Source, names: Names) -> None:
+        self.refuse = source.refuse
+        self.names = names
+
+    def settle(
+        self, results: Mapping[str, Result], tests: Sequence[Node], *, inner: bool
+    ) -> list[Node]:
+        """Find what the rows are looked up by, and return the conditions that are left."""
+        left = list(tests)
+        for label, result in results.items():
+            for test in left if not result.found else ():
+                sides = [test.this, test.expression] if isinstance(test, exp.EQ) else []
+                keys = [
+                    side for side in sides if isinstance(side, exp.Column) and side.table == label
+                ]
+                by = [
+                    side
+                    for side in sides
+                    if not _tables(side) & {*results} and side.find(exp.Column)
+                ]
+                if len(keys) == len(by) == 1:
+                    listed = self.look_up(result, keys[0], by[0], test)
+                    left = [other for other in left if other is not test] + (
+                        [listed] if inner else []
+                    )
+                    break
+        return left
+
+    def look_up(self, result: Result, key: Node, by: Node, test: Node) -> Node:
+        """Make each column an expression of what is looked up, and return the test that it is found."""
+        place = [folded(name) for name in result.names].index(folded(key.name))
+        rows = {row[place]: row for row in result.rows if row[place] is not None}
+        if len(rows) < sum(row[place] is not None for row in result.rows):
+            self.refuse(
+                f"this subquery has several rows with one {key.name}",
+                f"Write GROUP BY {as_written(key.name)} in it.",
+                test,
+            )
+        ordered = [rows[value] for value in sorted(rows)]
+        for i, name in enumerate(result.names):
+            cases = [
+                exp.If(
+                    this=exp.EQ(this=by.copy(), expression=constant(row[place])),
+                    true=constant(row[i]),
+                )
+                for row in ordered
+            ]
+            result.found[folded(name)] = exp.Case(ifs=cases) if cases else exp.Null()
+        if not ordered:
+            return self.names.placed(exp.Boolean(this=False), test)
+        keys = [constant(row[place]) for row in ordered]
+        return self.names.placed(exp.In(this=by.copy(), expressions=keys), test)
+
+    def fill(self, select: Node, results: Mapping[str, Result]) -> None:
+        """Put the expressions in place of the columns."""
+        for result in results.values():
+            if not result.found and len(result.rows) == 1:
+                values = map(constant, result.rows[0])
+                result.found |= dict(zip(map(folded, result.names), values, strict=True))
+            if not result.found:
+                self.refuse(
+                    "this subquery over public tables is joined by no equality",
+                    f"Write JOIN (...) AS p ON p.{as_written(result.names[0])} = a column.",
+                    select,
+                )
+
+        def put(part: Node) -> Node:
+            if not isinstance(part, exp.Column) or part.table not in results:
+                return part
+            value = results[part.table].found[folded(part.name)].copy()
+            return self.names.placed(
+                exp.Paren(this=value) if isinstance(value, exp.Neg) else value, part
+            )
+
+        select.transform(put, copy=False)
+
+
+def _tables(node: Node) -> set[str]:
+    return {column.table for column in node.find_all(exp.Column)}
 
 
 def _clauses(node: Node) -> Iterator[tuple[str, Node]]:

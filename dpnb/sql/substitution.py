@@ -17,9 +17,19 @@ from sqlglot import expressions as exp
 from dpnb.errors import nearest
 from dpnb.schema.table import Table
 from dpnb.sql.lines import split
-from dpnb.sql.names import LARGE, Level, Named, Names, Visible, base_column, folded, own_nodes
-from dpnb.sql.public import Evaluate, PublicSubqueries
-from dpnb.sql.relations import check_join, conjunction
+from dpnb.sql.names import (
+    LARGE,
+    Level,
+    Named,
+    Names,
+    Result,
+    Visible,
+    base_column,
+    folded,
+    own_nodes,
+)
+from dpnb.sql.public import Evaluate, PublicResults, PublicSubqueries
+from dpnb.sql.relations import check_join, conjunction, conjuncts
 from dpnb.sql.rows import check_row
 from dpnb.sql.source import MAX_NODES, Node, Source, others
 
@@ -37,6 +47,8 @@ _ROWS = {
 """Clauses of a query without aggregates that do more than filter and compute."""
 _PLAIN = ("expressions", "from_", "joins", "where", "order", "with_")
 _ORDER = ("the order of the columns of a table is not declared", "Name them in a SELECT: x AS y.")
+_RESULT = "\0"
+"""Beginning of the table of columns that stand for those of a public query."""
 _SHAPE = "Write FROM (SELECT ... FROM table WHERE ...) AS name."
 
 Queries: TypeAlias = Mapping[str, "Defined"]
@@ -83,6 +95,23 @@ def substituted(
     return result
 
 
+def _is_plain(query: Node) -> bool:
+    """Return whether a query only filters and computes."""
+    parts = (part for item in query.expressions for part in own_nodes(item))
+    return (
+        isinstance(query, exp.Select)
+        and not others(query.args, *_PLAIN)
+        and not any(isinstance(part, exp.AggFunc) for part in parts)
+    )
+
+
+def _names(query: Node) -> list[str]:
+    """Return the names of a query's results; "" for those without."""
+    while isinstance(query, exp.SetOperation):
+        query = query.this
+    return ["" if item.is_star else item.alias_or_name for item in query.expressions]
+
+
 def _reads(node: Node) -> bool:
     """Return whether a subquery stands in FROM."""
     return isinstance(node.parent, exp.From | exp.Join | exp.Subquery | exp.Lateral)
@@ -102,7 +131,9 @@ class _Substitution:
         }
         self.names = Names(source)
         self.public = PublicSubqueries(source, self.tables, self.names, evaluate)
+        self.results = PublicResults(source, self.names)
         self.labels: set[str] = set()
+        self.joined, self.count = False, 0
 
     # one SELECT
 
@@ -130,7 +161,11 @@ class _Substitution:
         level, aliases = self.level(node, queries), dict[str, Node]()
         names = {folded(item.alias_or_name) for item in node.expressions} - {""}
         result.set("expressions", [self.shown(item, level, aliases) for item in node.expressions])
-        condition = conjunction([*level.conditions, *self.where(node, level, aliases)])
+        tests = [*level.conditions, *self.where(node, level, aliases)]
+        if level.results:
+            tests = [part for test in tests for part in conjuncts(test)]
+            tests = self.results.settle(level.results, tests, inner=True)
+        condition = conjunction(tests)
         result.set("where", None if condition is None else exp.Where(this=condition))
         if not level.tables:
             self.refuse("there is no table in FROM", f"Tables: {', '.join(self.tables)}.", node)
@@ -146,6 +181,8 @@ class _Substitution:
         for clause in ("having", "qualify", "order"):
             kept = names if clause == "order" else names - keys
             self.clause(result, clause, level, aliases, frozenset(kept))
+        if level.results:
+            self.results.fill(result, level.results)
 
     def clause(
         self, result: Node, name: str, level: Level, aliases: Mapping[str, Node], kept: frozenset[str]
@@ -159,10 +196,12 @@ class _Substitution:
 
     def level(self, select: Node, queries: Queries) -> Level:
         """Read FROM and its joins."""
-        source = select.args.get("from_")
+        source, joins = select.args.get("from_"), select.args.get("joins") or []
+        outer, self.joined = self.joined, bool(joins)
         level = Level() if source is None else self.item(source.this, queries)
-        for join in select.args.get("joins") or []:
+        for join in joins:
             self.join(level, join, queries)
+        self.joined = outer
         return level
 
     def where(self, select: Node, level: Level, aliases: Mapping[str, Node]) -> list[Node]:
@@ -176,7 +215,12 @@ class _Substitution:
             return item.copy()
         value = self.names.resolved(inner, level, aliases)
         alias = item.alias if isinstance(item, exp.Alias) else ""
-        if isinstance(inner, exp.Column) and not alias and folded(value.name) != folded(inner.name):
+        same = (
+            folded(value.name) == folded(inner.name) and not value.table.startswith(_RESULT)
+            if isinstance(value, exp.Column)
+            else False
+        )
+        if isinstance(inner, exp.Column) and not alias and not same:
             alias = inner.name
         if not alias:
             return value
@@ -203,9 +247,10 @@ class _Substitution:
             if others(query.args, "this", "alias", "materialized"):
                 self.refuse("this form of WITH is not supported", "Write WITH name AS (SELECT ...).", query.args["alias"])  # fmt: skip
             # a query that nobody reads is checked, too
-            outer, self.labels = self.labels, set()
-            self.derived(query.this, queries, query.alias, query.args["alias"].columns)
-            self.labels = outer
+            if not self.public.reads(query.this, queries):
+                outer, self.labels = self.labels, set()
+                self.derived(query.this, queries, query.alias, query.args["alias"].columns)
+                self.labels = outer
             queries = {**queries, folded(query.alias): Defined(query, queries)}
         return queries
 
@@ -291,8 +336,8 @@ class _Substitution:
         taken = {visible.name for visible in level.visible} - {""}
         for name in sorted(taken & {visible.name for visible in new.visible}):
             self.refuse(f"two tables are called {name!r}", "Name them with AS.", node.this)
-        if not inner and (len(new.tables) != 1 or new.conditions):
-            self.refuse(
+        if not inner and not new.results and (len(new.tables) != 1 or new.conditions):
+            new = self.evaluated(node.this, queries, new) or self.refuse(
                 "a LEFT JOIN with a subquery that joins or filters is not supported",
                 "Join its table, and write its conditions in WHERE or with CASE.",
                 node.this,
@@ -302,7 +347,11 @@ class _Substitution:
         tests = [self.using(column, before, new, level) for column in node.args.get("using") or []]
         if node.args.get("on") is not None:
             tests.append(self.names.resolved(node.args["on"], level, {}))
-        if inner:
+        level.results |= new.results
+        if not inner and new.results:
+            if self.results.settle(new.results, tests, inner=False):
+                self.refuse("ON takes one equality of two columns", "Write FROM a LEFT JOIN b ON a.x = b.x.", node.this)  # fmt: skip
+        elif inner:
             level.conditions += [*new.conditions, *tests]
             level.tables += new.tables
         else:
@@ -310,6 +359,32 @@ class _Substitution:
             level.visible = before + self.missing(new, test, node)
             level.left.append(exp.Join(this=new.tables[0], side="LEFT", on=test))
         level.left += new.left
+
+    def evaluated(self, node: Node, queries: Queries, level: Level) -> Level | None:
+        """Return an entry of FROM as the rows of a public query, with the columns that it shows."""
+        query = node.this
+        if isinstance(node, exp.Table):
+            found = queries.get(folded(node.name))
+            if found is None:
+                return None
+            query, queries = found.node.this, found.others
+        (visible,) = level.visible
+        names = [spelled for spelled, _ in visible.columns.values()]
+        return self.result(query, queries, names, visible.name)
+
+    def result(
+        self, query: Node, queries: Queries, names: Sequence[str], name: str
+    ) -> Level | None:  # fmt: skip
+        """Return a public query of FROM as its rows."""
+        rows = self.public.rows(query, queries, names)
+        if rows is None:
+            return None
+        self.count += 1
+        label = f"{_RESULT}{self.count}"
+        columns = {folded(spelled): (spelled, base_column(spelled, label)) for spelled in names}
+        return Level(
+            visible=[Visible(folded(name), columns)], results={label: Result([*names], rows)}
+        )
 
     def using(self, column: Node, before: Sequence[Visible], new: Level, level: Level) -> Node:
         """Return the equality that USING stands for, and merge both columns."""
@@ -353,6 +428,15 @@ class _Substitution:
         queries = self.defined(query, queries)
         query = self.public.within(query, queries)
         query = split(query, self.ids)
+        if self.joined and not _is_plain(query):
+            names = _names(query)
+            result = self.result(query, queries, names, name) if all(names) else None
+            if result is not None:
+                if columns:
+                    self.rename(
+                        result, name, columns, list(result.columns()), ordered=True, open_=""
+                    )
+                return result
         if not self.is_merged(query):
             return self.kept(query, queries, name, columns)
         level, aliases = self.level(query, queries), dict[str, Node]()

@@ -85,6 +85,25 @@ STATEMENTS = [
     "WITH cheap AS (SELECT item AS i, cost FROM items WHERE cost < 5), "
     "chosen AS (SELECT * FROM sales WHERE item IN (SELECT i FROM cheap)) "
     "SELECT SUM(amount) AS n FROM chosen WHERE price < (SELECT MAX(cost) FROM cheap)",
+    # in FROM
+    "SELECT SUM(f) AS n FROM sales JOIN (SELECT kind, COUNT(*) AS f FROM items GROUP BY kind) AS k USING (kind)",
+    "SELECT SUM(f) AS n FROM sales LEFT JOIN (SELECT kind, COUNT(*) AS f FROM items WHERE cost > 6 GROUP BY kind) AS k "
+    "ON sales.kind = k.kind",
+    "SELECT COUNT(*) AS n FROM sales LEFT JOIN (SELECT kind, COUNT(*) AS f FROM items WHERE cost > 6 GROUP BY kind) AS k "
+    "ON sales.kind = k.kind WHERE f IS NULL",
+    "SELECT COUNT(*) AS n FROM sales, (SELECT kind, MAX(item) AS top FROM items GROUP BY kind) k "
+    "WHERE sales.kind = k.kind AND top > 5 AND amount > 2",
+    "SELECT COUNT(*) AS n FROM sales LEFT JOIN (SELECT item, kind AS k FROM items WHERE cost > 3) i USING (item) WHERE k = 'a' OR k IS NULL",
+    "WITH rare AS (SELECT kind AS k, MIN(stock) AS s FROM items GROUP BY kind), "
+    "t AS (SELECT amount, s FROM sales JOIN rare ON kind = k WHERE amount > 2) SELECT SUM(amount * s) AS n FROM t",
+    "WITH m AS (SELECT AVG(cost) AS mean, MAX(stock) AS most FROM items) "
+    "SELECT SUM(amount - most) AS n FROM sales CROSS JOIN m WHERE price > mean",
+    "WITH top AS (SELECT item FROM items ORDER BY item DESC LIMIT 3) "
+    "SELECT COUNT(*) AS n FROM sales JOIN top ON sales.item = top.item",
+    "WITH top AS (SELECT item FROM items ORDER BY item DESC LIMIT 3) "
+    "SELECT COUNT(*) AS n FROM sales WHERE item IN (SELECT item FROM top)",
+    "SELECT COUNT(*) AS n FROM sales JOIN (SELECT stock, MAX(cost) AS c FROM items GROUP BY stock) AS s ON amount = stock",
+    "SELECT COUNT(*) AS n FROM sales JOIN (SELECT kind FROM items WHERE cost > 100 GROUP BY kind) AS s USING (kind)",
     "SELECT SUM(amount * (SELECT MAX(stock) FROM items)) AS n FROM sales",
     "SELECT COUNT(*) FILTER (WHERE sales.item IN (SELECT item FROM items WHERE kind = 'a')) AS n "
     "FROM sales JOIN items USING (item) WHERE cost > (SELECT MIN(cost) FROM items)",
@@ -167,6 +186,41 @@ REFUSED = [
     ("item > (SELECT COUNT(*) FROM items a, items b, items c, items d, items e, items f, items g, items h, items i, "
      "items j, items k, items l, items m, items n WHERE a.cost + b.cost * n.cost > 1)", "takes too long"),
 ]  # fmt: skip
+
+
+FROM = [
+    ("sales JOIN (SELECT DISTINCT kind, item FROM items) k USING (kind)", "several rows with one kind"),
+    ("sales, (SELECT kind, COUNT(*) AS f FROM items GROUP BY kind) k", "is joined by no equality"),
+    ("sales JOIN (SELECT kind, COUNT(*) AS f FROM items GROUP BY kind) k ON k.f < amount", "is joined by no equality"),
+    ("sales LEFT JOIN (SELECT kind, COUNT(*) AS f FROM items GROUP BY kind) k ON k.kind = sales.kind AND amount > 3", "ON takes one equality"),
+    ("sales JOIN (SELECT FIRST(kind) AS k FROM items) i ON kind = k", "FIRST is not supported"),
+    ("sales JOIN (SELECT item, RANDOM() AS r, COUNT(*) AS n FROM items GROUP BY item, r) i USING (item)", "RANDOM"),
+    ("sales JOIN (SELECT item FROM items LIMIT 3) i USING (item)", "this LIMIT keeps any"),
+    ("sales JOIN (SELECT item FROM items USING SAMPLE 3) i USING (item)", "SAMPLE is not"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tables", "what"), FROM, ids=[case[0] for case in FROM])
+def test_refused_in_from(session, tables, what):
+    with pytest.raises(SqlError) as caught:
+        session.query(f"SELECT COUNT(*) AS n FROM {tables}", rho=1)
+    assert what in caught.value.what
+    assert caught.value.hint
+
+
+def test_groups_by_what_is_looked_up_are_those_of_an_expression(session, database):
+    sql = (
+        "SELECT sort, COUNT(*) AS n FROM sales JOIN (SELECT item, ANY_VALUE(kind) AS sort FROM items "
+        "GROUP BY item) AS i ON sales.item = i.item GROUP BY sort ORDER BY sort"
+    )
+    try:
+        answer = session.query(sql, rho=1).to_frame()
+    except SqlError as error:
+        assert "GROUP BY takes columns" in error.what
+        return
+    assert [tuple(row) for row in answer[["sort", "n"]].to_numpy()] == database.execute(
+        sql
+    ).fetchall()
 
 
 @pytest.mark.parametrize(("condition", "what"), REFUSED, ids=[case[0] for case in REFUSED])
