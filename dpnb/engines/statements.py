@@ -175,14 +175,18 @@ class StatementEngine(ABC):
         It shares the connection, and computes its rows anew for each request.
         """
         relation = persons_relation(self._sql, persons, self._key, text=self._text_ids)
-        return self._derived(persons.table(), relation)
+        engine = self._derived(persons.table(), relation)
+        for join, looked_up in self._sql.by_ids():
+            engine._sql.join(join, looked_up)
+        return engine
 
     def _derived(self, table: Table, relation: str) -> Self:
         """Return an engine of other rows on the same connection."""
         engine = object.__new__(type(self))
         engine.__dict__.update(self.__dict__)
         engine._schema, engine._rows = table.schema, relation
-        engine._sql = type(self._sql)(table.schema, relation)
+        # without the columns that are looked up, which join() adds
+        engine._sql = type(self._sql)(table.schema.protecting(table.unit), relation)
         engine._sql.most_rows = self._sql.most_rows
         return engine
 

@@ -71,9 +71,12 @@ def reads(known: Collection[Named], columns: Collection[Named]) -> bool:
 
 def resolved(table: str, names: Collection[str]) -> frozenset[Named]:
     """Return the columns that the names in a statement over a table refer to."""
-    if is_persons(table):
-        return _behind(table)
-    return frozenset(column for name in names for column in _resolved(table, name))
+    if not is_persons(table):
+        return frozenset(column for name in names for column in _resolved(table, name))
+    lookups = (lookup for lookup in map(looked_up, names) if lookup is not None)
+    return _behind(table).union(
+        *(_resolved(other, column) for other, _, column in lookups if column is not None)
+    )
 
 
 @lru_cache(maxsize=256)

@@ -236,7 +236,9 @@ class Persons:
             public=self.base.public,
         )  # fmt: skip
         table.name = name_of(self.definition())
-        return table
+        # whatever belongs to an id belongs to each of its lines
+        by_ids = {name: join for name, join in self.base.joins.items() if join.ids}
+        return table.joining(by_ids, {}, {}) if by_ids else table
 
 
 def _values(kind: Kind) -> int:

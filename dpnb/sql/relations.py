@@ -51,6 +51,13 @@ class Relation:
         """Return whether a column is declared or is the id column."""
         return self.find(name) is not None or self.identifies(name)
 
+    def declared(self, name: str) -> str:
+        """Return the name in ``table`` of a column of a query in FROM; other names stay."""
+        unit = self.table.unit
+        if self.results is None or unit is None:
+            return name
+        return unit.column if self.identifies(name) else self.results.get(name.casefold(), name)
+
     def identifies(self, name: str) -> bool:
         """Return whether a column is the id column of the privacy unit."""
         unit = self.table.unit
@@ -357,7 +364,7 @@ class _From:
 
     def lookup(self, base: Relation, column: str, other: Relation, key: str) -> Join | SchemaError:
         try:
-            return lookup(base.table, column, other.table, key)
+            return lookup(base.table, base.declared(column), other.table, other.declared(key))
         except SchemaError as error:
             return error
 
