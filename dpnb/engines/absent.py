@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -10,7 +10,7 @@ from dpnb.engines.scans import Engine
 from dpnb.errors import EngineError
 from dpnb.schema.joins import Join
 from dpnb.schema.table import NoData, Table
-from dpnb.sql.features import Persons
+from dpnb.sql.features import Linked, Persons
 
 
 class AbsentEngine:
@@ -44,6 +44,10 @@ class AbsentEngine:
         return AbsentEngine(self._source)
 
     def persons(self, persons: Persons) -> Engine:
+        """Return an engine without rows."""
+        return AbsentEngine(self._source)
+
+    def linked(self, linked: Linked, lines: Sequence[Engine]) -> Engine:
         """Return an engine without rows."""
         return AbsentEngine(self._source)
 

@@ -144,9 +144,10 @@ class Dialect:
         for i, name in enumerate(join.columns):
             self._places[name] = f"j{number}_{i}"
 
-    def by_ids(self) -> list[tuple[Join, str]]:
-        """Return the relations that are looked up by ids."""
-        return [(join, looked_up) for join, looked_up in self._joins if join.ids]
+    @property
+    def lookups(self) -> Sequence[tuple[Join, str]]:
+        """The relations that are looked up, in order."""
+        return self._joins
 
     def needed(self, table: Table) -> dict[str, str]:
         """Return the SQL names of the columns that every row must have, and of the id under ""."""

@@ -8,6 +8,7 @@ never change it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpnb.engines.bounding import order_of_rows
@@ -65,6 +66,26 @@ def persons_relation(sql: Dialect, persons: Persons, key: bytes, *, text: bool) 
     selected = ", ".join(f"{value} AS c{i}" for i, value in enumerate(values))
     grouped = f"SELECT u, {selected} FROM {rows} GROUP BY {', '.join(groups)}"
     return f"(SELECT u, {', '.join(shown)} FROM ({grouped}) AS grouped) AS persons"
+
+
+def linked_relation(rows: str, columns: int, lines: Sequence[str], sizes: Sequence[int]) -> str:
+    """Return the relation of some rows, each with the line of its id in other relations.
+
+    Parameters
+    ----------
+    rows : str
+        The relation of the rows, with ``columns`` columns c0, c1, ... and u.
+    lines : sequence of str
+        Relations with at most one row for each u, with as many columns as ``sizes`` says.
+    """
+    selected, joined, place = [f"own.c{i} AS c{i}" for i in range(columns)], "", columns
+    for number, (line, size) in enumerate(zip(lines, sizes, strict=True)):
+        selected.append(f"CASE WHEN l{number}.u IS NOT NULL THEN 0 END AS c{place}")
+        selected += [f"l{number}.c{i} AS c{place + 1 + i}" for i in range(size)]
+        joined += f" LEFT JOIN (SELECT * FROM {line}) AS l{number} ON own.u = l{number}.u"
+        place += 1 + size
+    chosen = ", ".join(["own.u AS u", *selected])
+    return f"(SELECT {chosen} FROM (SELECT * FROM {rows}) AS own{joined}) AS linked"
 
 
 def _ties(sql: Dialect, persons: Persons, key: bytes, *, text: bool) -> list[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpnb.engines.marginals import Marginals, MarginalScan
     from dpnb.schema.joins import Join
     from dpnb.schema.table import Table
-    from dpnb.sql.features import Persons
+    from dpnb.sql.features import Linked, Persons
 
 T = TypeVar("T")
 
@@ -124,6 +124,10 @@ class Engine(Protocol):
 
     def persons(self, persons: Persons) -> Engine:
         """Return an engine of the rows of a table of persons, whose base table is this engine's."""
+        ...
+
+    def linked(self, linked: Linked, lines: Sequence[Engine]) -> Engine:
+        """Return an engine of this engine's rows with the lines of their ids, from other engines."""
         ...
 
     def measure(self, scan: Scan) -> Exact:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 from dpnb.engines.contributions import Contributions, ContributionScan
 from dpnb.engines.dialect import Dialect, Measuring
 from dpnb.engines.marginals import Marginals, MarginalScan
-from dpnb.engines.persons import persons_relation
+from dpnb.engines.persons import linked_relation, persons_relation
 from dpnb.engines.rules import Reading
 from dpnb.engines.scans import Engine, Exact, Tally, engine_failure, guarded
 from dpnb.engines.sources import repeated
@@ -28,7 +28,7 @@ from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import EVERY
 from dpnb.schema.schema import Schema, groups_asked
 from dpnb.schema.table import Table
-from dpnb.sql.features import Persons
+from dpnb.sql.features import Linked, Persons
 from dpnb.views.measures import Scan
 
 if TYPE_CHECKING:
@@ -176,7 +176,18 @@ class StatementEngine(ABC):
         """
         relation = persons_relation(self._sql, persons, self._key, text=self._text_ids)
         engine = self._derived(persons.table(), relation)
-        for join, looked_up in self._sql.by_ids():
+        for join, looked_up in self._sql.lookups:
+            if join.ids:
+                engine._sql.join(join, looked_up)
+        return engine
+
+    def linked(self, linked: Linked, lines: Sequence[Engine]) -> Engine:
+        """Return an engine of this engine's rows with the lines of their ids, on its connection."""
+        rows = [line._rows for line in lines if isinstance(line, StatementEngine)]
+        sizes = [len(line.table().schema) for line in linked.lines]
+        relation = linked_relation(self._rows, len(self._schema), rows, sizes)
+        engine = self._derived(linked.table(), relation)
+        for join, looked_up in self._sql.lookups:
             engine._sql.join(join, looked_up)
         return engine
 

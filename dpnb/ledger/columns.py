@@ -73,6 +73,10 @@ def resolved(table: str, names: Collection[str]) -> frozenset[Named]:
     """Return the columns that the names in a statement over a table refer to."""
     if not is_persons(table):
         return frozenset(column for name in names for column in _resolved(table, name))
+    definition = definition_of(table)
+    if "lines" in definition:
+        of = definition["of"]
+        return _behind(table) | resolved(of if isinstance(of, str) else name_of(of), names)
     lookups = (lookup for lookup in map(looked_up, names) if lookup is not None)
     return _behind(table).union(
         *(_resolved(other, column) for other, _, column in lookups if column is not None)
@@ -83,6 +87,8 @@ def resolved(table: str, names: Collection[str]) -> frozenset[Named]:
 def _behind(table: str) -> frozenset[Named]:
     """Return the columns that the rows of a table of persons depend on."""
     definition = definition_of(table)
+    if "lines" in definition:
+        return frozenset[Named]().union(*(_behind(name_of(line)) for line in definition["lines"]))
     of = definition["of"]
     names = {*definition["keys"], *predicates.read(definition["where"]).columns}
     for feature in definition["features"]:

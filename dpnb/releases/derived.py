@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dpnb.engines.scans import Engine
 from dpnb.schema.persons import is_persons
 from dpnb.schema.table import Table
-from dpnb.sql.features import Persons, read_persons
+from dpnb.sql.features import Linked, Persons, read_persons
 
 
 class Tables(dict[str, Table]):
@@ -25,12 +25,15 @@ class Engines(dict[str, Engine]):
         self._tables = tables
 
     def __missing__(self, name: str) -> Engine:
-        persons = persons_of(name, self._tables)
-        return self[persons.base.name].persons(persons)
+        derived = persons_of(name, self._tables)
+        base = self[derived.base.name]
+        if isinstance(derived, Persons):
+            return base.persons(derived)
+        return base.linked(derived, [self[line.table().name] for line in derived.lines])
 
 
-def persons_of(name: str, tables: Mapping[str, Table]) -> Persons:
-    """Return the table of persons with a name.
+def persons_of(name: str, tables: Mapping[str, Table]) -> Persons | Linked:
+    """Return the table of persons, or with their lines, that has a name.
 
     Raises
     ------

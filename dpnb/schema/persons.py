@@ -50,6 +50,7 @@ def definition_of(name: str) -> Mapping[str, Any]:
         ``of``: the name of the table whose rows are grouped, or its definition if it has persons,
         too; ``by``: the id column; ``kept``: the most rows of one id there; ``keys``: the columns
         besides the id; ``where``: the condition on the rows; ``features``: the other columns.
+        Rows with the lines of their ids have ``lines`` instead, a list of definitions.
     """
     definition: Mapping[str, Any] = json.loads(name)
     return definition

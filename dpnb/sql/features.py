@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from dpnb.schema import predicates
 from dpnb.schema.columns import Category, Kind, Real
+from dpnb.schema.joins import PRESENT
 from dpnb.schema.persons import is_persons, name_of, real_kind, sum_bounds, whole_kind
 from dpnb.schema.predicates import EVERY, And, Predicate, Within, plain, simplify
 from dpnb.schema.schema import MOST_OF_ONE, Schema, Unit
@@ -250,8 +251,62 @@ def _values(kind: Kind) -> int:
     return int(kind.scale.high - kind.scale.low) + 1
 
 
-def read_persons(name: str, tables: Mapping[str, Table]) -> Persons:
-    """Return the table of persons with a name.
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """The rows of a table, each with the line of its id in tables of persons.
+
+    ``base`` is the table whose persons these are, or another table of its persons.
+    """
+
+    base: Table
+    lines: tuple[Persons, ...]
+
+    @staticmethod
+    def present(place: int) -> str:
+        """Return the name of the column that says whether the id has a line in the table at a place."""
+        return f"lines {place}"
+
+    @staticmethod
+    def column(place: int, name: str) -> str:
+        """Return the name of a column of the table at a place."""
+        return f"lines {place}: {name}"
+
+    def definition(self) -> dict[str, Any]:
+        """Return the whole definition as plain data."""
+        name, unit = self.base.name, self.base.unit
+        if unit is None:
+            raise TypeError("only a table with ids has persons")
+        return {
+            "of": json.loads(name) if is_persons(name) else name,
+            "by": unit.column,
+            "kept": unit.max_rows,
+            "lines": [line.definition() for line in self.lines],
+        }
+
+    def table(self) -> Table:
+        """Return the table, without rows of its own.
+
+        Raises
+        ------
+        ValueError
+            If a column of the base table has the name of one of the others.
+        """
+        base = self.base.schema
+        kinds, complete = dict(base.items()), list(base.complete)
+        for place, line in enumerate(self.lines):
+            others: dict[str, Kind] = {self.present(place): PRESENT}
+            others |= {self.column(place, name): kind for name, kind in line.table().schema.items()}
+            if not kinds.keys().isdisjoint(others):
+                raise ValueError("two columns have one name")
+            kinds |= others
+        schema = Schema(kinds, base.aliases, complete)
+        table = Table("persons", None, schema, self.base.unit, public=self.base.public)
+        table.name = name_of(self.definition())
+        return table.joining(self.base.joins, self.base.obstacles, {})
+
+
+def read_persons(name: str, tables: Mapping[str, Table]) -> Persons | Linked:
+    """Return the table of persons, or with their lines, that has a name.
 
     Parameters
     ----------
@@ -267,8 +322,13 @@ def read_persons(name: str, tables: Mapping[str, Table]) -> Persons:
     definition = json.loads(name)
     of = definition["of"]
     base = tables[of if isinstance(of, str) else name_of(of)]
-    features = map(Feature.read, definition["features"])
-    persons = Persons.of(base, predicates.read(definition["where"]), definition["keys"], features)
+    persons: Persons | Linked
+    if "lines" in definition:
+        lines = [read_persons(name_of(line), tables) for line in definition["lines"]]
+        persons = Linked(base, tuple(line for line in lines if isinstance(line, Persons)))
+    else:
+        where, features = definition["where"], map(Feature.read, definition["features"])
+        persons = Persons.of(base, predicates.read(where), definition["keys"], features)
     if name_of(persons.definition()) != name:
         raise ValueError("this is no table of persons of these tables")
     return persons

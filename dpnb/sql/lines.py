@@ -1,5 +1,7 @@
 """A query with one row for each id, taken apart: its aggregates, and what is computed from them.
 
+``id IN (SELECT id FROM t GROUP BY id HAVING ...)`` becomes a join with such a query.
+
 ``SELECT id, SUM(x) - 1 AS y FROM t GROUP BY id HAVING COUNT(*) > 3`` becomes a query that filters and
 computes, ``SELECT id, sum_x - 1 AS y FROM (...) WHERE count > 3``, over one of aggregates alone,
 ``SELECT id, SUM(x) AS sum_x, COUNT(*) AS count FROM t GROUP BY id``.
@@ -37,6 +39,53 @@ def split(select: Node, ids: Collection[str]) -> Node:
     if own and not select.args.get("having") and all(map(_is_plain, select.expressions)):
         return select
     return _Lines(select, keys).outer()
+
+
+def members(select: Node, ids: Collection[str]) -> Node:
+    """Return a query with ``id IN (SELECT id ...)`` in WHERE as a join with one row for each id."""
+    where = select.args.get("where") if isinstance(select, exp.Select) else None
+    if where is None:
+        return select
+    tests = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
+    lists = [test for test in tests if _lists_ids(test, ids)]
+    if not lists:
+        return select
+    result = select.copy()
+    rest = [test.copy() for test in tests if not any(test is one for one in lists)]
+    result.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
+    joins = list(result.args.get("joins") or [])
+    for number, test in enumerate(lists, 1):
+        query = test.args["query"].this.copy()
+        (item,) = query.expressions
+        key = item.this if isinstance(item, exp.Alias) else item
+        name = exp.to_identifier(f"id {number}", quoted=True)
+        query.set("expressions", [exp.Alias(this=key.copy(), alias=name)])
+        if query.args.get("group") is None:
+            query.set("group", exp.Group(expressions=[key.copy()]))
+        query.set("distinct", None)
+        label = exp.to_identifier(f"ids {number}", quoted=True)
+        column = _placed(exp.column(name.copy(), label.copy()), test)
+        joins.append(
+            exp.Join(
+                this=exp.Subquery(this=query, alias=exp.TableAlias(this=label)),
+                on=exp.EQ(this=test.this.copy(), expression=column),
+            )
+        )
+    result.set("joins", joins)
+    return result
+
+
+def _lists_ids(test: Node, ids: Collection[str]) -> bool:
+    """Return whether a condition is that an id is among those of a query."""
+    query = test.args.get("query") if isinstance(test, exp.In) else None
+    query = query.this if isinstance(query, exp.Subquery) else None
+    if not isinstance(query, exp.Select) or len(query.expressions) != 1:
+        return False
+    (item,) = query.expressions
+    sides = test.this, item.this if isinstance(item, exp.Alias) else item
+    named = all(isinstance(side, exp.Column) and folded(side.name) in ids for side in sides)
+    group = query.args.get("group")
+    return named and (group is None or len(group.expressions) == 1)
 
 
 def _key(key: Node, items: Collection[Node]) -> Node:

@@ -121,7 +121,7 @@ class PersonsReader:
         self.level -= 1
         return Relation(
             persons.table(), frozenset((label.casefold(),)), label,
-            results=known, ids=frozenset(names),
+            results=known, ids=frozenset(names), persons=persons,
         )  # fmt: skip
 
     def check(self, node: Node, select: Node) -> None:

@@ -10,8 +10,10 @@ from sqlglot import expressions as exp
 
 from dpnb.errors import SchemaError, nearest
 from dpnb.schema.joins import ITSELF, MOST_JOINS, PRESENT, Join, chained, lookup
+from dpnb.schema.persons import origin
 from dpnb.schema.predicates import Within
 from dpnb.schema.table import Table
+from dpnb.sql.features import Linked, Persons
 from dpnb.sql.source import Node, Source, others
 
 Side: TypeAlias = tuple[int, str]
@@ -38,6 +40,9 @@ class Relation:
     paired: Table | None = None
     results: Mapping[str, str] | None = None
     ids: frozenset[str] = frozenset()
+    persons: Persons | None = None
+    linked: Linked | None = None
+    line: str = ""
 
     def find(self, name: str) -> str | None:
         """Return the internal name of a column, or None if there is no such column."""
@@ -82,11 +87,12 @@ class Scope:
     def present(self) -> list[Within]:
         """The conditions of joins that drop rows without a match."""
         scale = PRESENT.scale
-        return [
-            Within(relation.join.name, ((scale.low, scale.high),))
+        names = [
+            relation.line or (relation.join.name if relation.join is not None else "")
             for relation in self.relations
-            if relation.join is not None and relation.inner
+            if relation.inner
         ]
+        return [Within(name, ((scale.low, scale.high),)) for name in names if name]
 
     def of(self, qualifier: str | None) -> list[Relation]:
         """Return the tables that a qualifier names, or all tables if there is none."""
@@ -113,8 +119,11 @@ class Scope:
         return any(
             relation.identifies(name)
             for relation in self.of(qualifier)
-            if relation.join is None
-            or (relation.join.ids and relation.inner and qualifier is not None)
+            if (
+                relation.inner or not relation.line
+                if relation.join is None
+                else relation.join.ids and relation.inner and qualifier is not None
+            )
         )
 
 
@@ -305,6 +314,9 @@ class _From:
                 "Join two tables, or declare max_rows=1 for the one that is looked up.", node.this,
             )  # fmt: skip
         base = listed[0]
+        lines = self.with_lines(listed, place, column, key, entry)
+        if lines is not None:
+            return lines
         if old.join is not None and old.join.ids and old.identifies(column):
             if not old.inner:
                 self.refuse(
@@ -361,6 +373,40 @@ class _From:
                 f"{new.table.name!r} is joined twice on {column!r}", "Join it once.", node.this
             )
         return [measured, *listed[1:], replace(new, join=link)]
+
+    def with_lines(
+        self, listed: Sequence[Relation], place: int, column: str, key: str, entry: Entry
+    ) -> list[Relation] | None:
+        """Add the lines of persons to the rows of the table that they are made of, or None."""
+        old, new, node = listed[place], entry.relation, entry.node
+        if not self.by_ids(old, column, new, key):
+            return None
+        if origin(old.table.name) != origin(new.table.name):
+            if new.persons is not None:
+                rows, others = origin(new.table.name), origin(old.table.name)
+                self.refuse(
+                    f"{new.shown!r} has lines of {rows!r}, which cannot be looked up from {others!r}",
+                    f"Group the rows of {others}, or look up {others} from {new.shown}.", node.this,
+                )  # fmt: skip
+            return None
+        if new.persons is None and len(listed) == 1 and new.inner:
+            old, new = new, old
+        if new.persons is None or (old is not listed[0] and new is not listed[0]):
+            return None
+        if new.table.unit is None or new.table.unit.max_rows > 1:
+            self.refuse(
+                f"{new.shown!r} may have several rows of one id",
+                "Group it by the id alone.", node.this,
+            )  # fmt: skip
+        known = old.linked or Linked(old.table, ())
+        linked, number = Linked(known.base, (*known.lines, new.persons)), len(known.lines)
+        try:
+            table = linked.table()
+        except ValueError:
+            self.refuse("two columns have one name", "Rename one of them.", node.this)
+        results = {name: linked.column(number, own) for name, own in (new.results or {}).items()}
+        base = replace(old, table=table, linked=linked)
+        return [base, *listed[1:], replace(new, results=results, line=linked.present(number))]
 
     def lookup(self, base: Relation, column: str, other: Relation, key: str) -> Join | SchemaError:
         try:

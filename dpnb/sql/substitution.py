@@ -8,7 +8,7 @@ distinct values stays in FROM, flat in the same way. Names are resolved as DuckD
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -16,7 +16,7 @@ from sqlglot import expressions as exp
 
 from dpnb.errors import nearest
 from dpnb.schema.table import Table
-from dpnb.sql.lines import split
+from dpnb.sql.lines import members, split
 from dpnb.sql.names import (
     LARGE,
     Level,
@@ -83,10 +83,12 @@ def substituted(
     sqlglot.Expression
         The same tree if there is nothing to put anywhere.
     """
+    ids = {folded(table.unit.column) for table in tables.values() if table.unit is not None}
+    tree = members(tree, ids)
     queries = tree.find_all(exp.With, exp.Subquery, exp.CTE)
     nested = (node for node in tree.find_all(exp.Table) if node.args.get("joins"))
     in_from = (q for q in queries if isinstance(q, exp.With) or _reads(q))
-    substitution = _Substitution(source, tables, evaluate)
+    substitution = _Substitution(source, tables, evaluate, ids)
     if next(in_from, None) is None and next(nested, None) is None:
         return substitution.public.within(tree, {})
     result = substitution.query(tree, {})
@@ -121,14 +123,16 @@ class _Substitution:
     """Puts the queries of one statement where they are used."""
 
     def __init__(
-        self, source: Source, tables: Mapping[str, Table], evaluate: Evaluate | None
+        self,
+        source: Source,
+        tables: Mapping[str, Table],
+        evaluate: Evaluate | None,
+        ids: Collection[str],
     ) -> None:
         self.refuse = source.refuse
         self.source = source
         self.tables = {name: table for name, table in tables.items() if name.isidentifier()}
-        self.ids = {
-            folded(table.unit.column) for table in tables.values() if table.unit is not None
-        }
+        self.ids = ids
         self.names = Names(source)
         self.public = PublicSubqueries(source, self.tables, self.names, evaluate)
         self.results = PublicResults(source, self.names)
@@ -427,7 +431,7 @@ class _Substitution:
         """Merge a query of FROM, or keep one that aggregates."""
         queries = self.defined(query, queries)
         query = self.public.within(query, queries)
-        query = split(query, self.ids)
+        query = split(members(query, self.ids), self.ids)
         if self.joined and not _is_plain(query):
             names = _names(query)
             result = self.result(query, queries, names, name) if all(names) else None

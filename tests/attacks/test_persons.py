@@ -19,6 +19,7 @@ from dpnb.errors import BudgetError, RequestError
 from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.releases.call import Call
 from dpnb.releases.derived import persons_of
+from dpnb.sql.features import Linked
 from tests.kit.noise import BlindNoise
 from tests.kit.streams import WatchedNoise, entries, outcome, silence
 
@@ -69,6 +70,11 @@ STATEMENTS = [
     "SELECT SUM(s) AS n FROM (SELECT id, shop, SUM(y) AS s FROM t GROUP BY id, shop) AS p",
     "SELECT SUM(m) AS n FROM (SELECT id, MAX(s) AS m FROM (SELECT id, g, SUM(x) AS s FROM t GROUP BY id, g) AS q "
     "GROUP BY id) AS p",
+    f"SELECT SUM(k) AS n, COUNT(*) AS c FROM t JOIN {P.format('SUM(x) AS k', '')} ON t.id = p.id",
+    "SELECT COUNT(*) AS n, SUM(y) AS s FROM t WHERE id IN (SELECT id FROM t GROUP BY id HAVING COUNT(*) > 1)",
+    f"SELECT SUM(r) AS n FROM {P.format('COUNT(*) AS k', '')} JOIN t USING (id) WHERE k = 3",
+    f"SELECT COUNT(*) AS n, SUM(k - m) AS s FROM {P.format('COUNT(*) AS k', '')} "
+    "JOIN (SELECT id, SUM(x) AS m FROM t WHERE g = 'a' GROUP BY id) AS q ON p.id = q.id",
 ]
 
 
@@ -114,9 +120,14 @@ class TestSensitivity:
 
             def engine_of(engine, one, runner):
                 below = one.base.name
-                if below != "t":
-                    engine = engine_of(engine, persons_of(below, runner.tables), runner)
-                return engine.persons(one)
+                base = (
+                    engine
+                    if below == "t"
+                    else engine_of(engine, persons_of(below, runner.tables), runner)
+                )
+                if isinstance(one, Linked):
+                    return base.linked(one, [engine_of(engine, line, runner) for line in one.lines])
+                return base.persons(one)
 
             reached = {}
             for seed in (1, 2):
@@ -269,6 +280,10 @@ READ_X = [
     of_persons("SELECT id, FIRST(g ORDER BY x) AS w FROM t", where="WHERE w = 'a'"),
     of_persons("SELECT id, ARG_MIN(y, x) AS w FROM t", "SUM(w)"),
     "SELECT COUNT(*) AS z FROM (SELECT DISTINCT id, x FROM t) AS p",
+    "SELECT COUNT(*) AS z FROM t WHERE id IN (SELECT id FROM t GROUP BY id HAVING MAX(x) > 4)",
+    "SELECT COUNT(*) AS z FROM t WHERE id IN (SELECT id FROM t WHERE x > 4)",
+    "SELECT COUNT(*) AS z FROM t JOIN (SELECT id, SUM(x) AS s FROM t GROUP BY id) AS p ON t.id = p.id",
+    "SELECT SUM(x) AS z FROM t JOIN (SELECT id FROM t GROUP BY id) AS p ON t.id = p.id",
     of_persons(
         "SELECT id, MAX(k) AS m FROM (SELECT id, g, MAX(x) AS k FROM t GROUP BY id, g) AS q"
     ),
@@ -298,6 +313,21 @@ class TestColumns:
             session.explain(answer.compare("a", "b"), k=1, rho=1, anyway=True)
         with pytest.raises(BudgetError):
             session.decide(f"SELECT w FROM {lines} GROUP BY w HAVING COUNT(*) > 2", u=1)
+
+    def test_columns_of_other_tables_count_through_lines(self):
+        age = Table(
+            "u",
+            pd.DataFrame({"id": range(9), "age": 30}),
+            Schema({"age": Integer(1, 90)}),
+            Unit("id", 1),
+        )
+        tables = [table(people(1)), age]
+        with closing(Curator(tables, budget=Budget(rho=9), analysts={"ann": 2})) as held:
+            held.limit(column="age", table="u", rho=0.001)
+            sql = f"SELECT SUM(age) AS z FROM {P.format('COUNT(*) AS k', '')} JOIN u ON p.id = u.id WHERE k > 1"
+            with pytest.raises(BudgetError):
+                held.session("ann").query(sql, rho=0.02)
+            held.session("ann").query(sql, rho="0.0009")
 
     def test_other_columns_are_free_of_it(self, curator):
         curator.limit(column="x", table="t", rho=0.001)

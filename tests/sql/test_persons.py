@@ -166,6 +166,38 @@ COMPUTED = [
 ]  # fmt: skip
 
 
+LINKED = [
+    "SELECT AVG(amount) AS y FROM sales WHERE who IN (SELECT who FROM sales GROUP BY who HAVING COUNT(*) > 4)",
+    "SELECT COUNT(*) AS y FROM sales WHERE place = 1 AND who IN (SELECT who FROM sales WHERE shop = 'b')",
+    "SELECT COUNT(DISTINCT who) AS y FROM sales s WHERE s.who IN (SELECT who FROM sales WHERE shop = 'b') AND s.who IN "
+    "(SELECT z.who FROM sales z GROUP BY 1 HAVING SUM(place) > 5)",
+    "WITH p AS (SELECT who, COUNT(*) AS n FROM sales GROUP BY who) SELECT SUM(n * place) AS y FROM p JOIN sales s "
+    "ON p.who = s.who WHERE n > 2 AND s.shop = 'a'",
+    "WITH p AS (SELECT who, COUNT(*) AS n FROM sales WHERE shop = 'a' GROUP BY who) SELECT COUNT(*) AS y FROM sales s LEFT "
+    "JOIN p ON p.who = s.who WHERE n IS NULL",
+    "WITH p AS (SELECT who, COUNT(*) AS n FROM sales WHERE shop = 'a' GROUP BY who), q AS (SELECT who, MAX(place) AS m FROM "
+    "sales GROUP BY who) SELECT SUM(n - m) AS y FROM p JOIN q USING (who)",
+    "SELECT SUM(n) AS y FROM (SELECT who, COUNT(*) AS n FROM sales WHERE who IN (SELECT who FROM sales GROUP BY who HAVING "
+    "MAX(place) = 4) GROUP BY who) AS p",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", LINKED)
+def test_rows_with_the_lines_of_their_ids_are_what_duckdb_says(sql, session, ducks):
+    value = session.query(sql, rho=1000).to_frame()["y"][0]
+    assert value == pytest.approx(float(ducks.execute(sql).fetchone()[0]), abs=1e-3)
+
+
+def test_rows_with_lines_have_the_unit_of_the_rows():
+    lines = "(SELECT who, COUNT(*) AS n FROM sales GROUP BY who) AS p"
+    one = parse(f"SELECT COUNT(*) FROM sales s JOIN {lines} ON s.who = p.who", TABLES)
+    assert one.schema.unit == Unit("who", MOST)
+    turned = parse(f"SELECT COUNT(*) FROM {lines} JOIN sales s ON s.who = p.who", TABLES)
+    assert describe(turned) == describe(one)
+    assert describe(read(describe(one), one.schema)) == describe(one)
+    assert read_persons(one.table, TABLES).table().schema == one.schema
+
+
 @pytest.mark.parametrize("sql", COMPUTED)
 def test_what_is_computed_from_a_line_is_what_duckdb_says(sql, session, ducks):
     value = session.query(sql, rho=1000).to_frame()["y"][0]
@@ -309,6 +341,10 @@ REFUSED = [
      "'who' is the column of the privacy unit", "who"),
     ("SELECT SUM(n) FROM (SELECT who, COUNT(*) AS n FROM sales GROUP BY who LIMIT 3) AS p",
      "LIMIT is not supported in a query with one row for each id", ""),
+    ("SELECT COUNT(*) FROM sales WHERE who IN (SELECT who FROM others WHERE k > 1)",
+     "has lines of 'others', which cannot be looked up from 'sales'", ""),
+    ("SELECT COUNT(*) FROM sales JOIN (SELECT who, place FROM sales GROUP BY who, place) AS p ON sales.who = p.who",
+     "'p' may have several rows of one id", ""),
     ("SELECT COUNT(*) FROM (SELECT who, COUNT(*) AS n FROM rows GROUP BY who) AS p",
      "'rows' protects a row", ""),
 ]  # fmt: skip
@@ -317,8 +353,9 @@ REFUSED = [
 @pytest.mark.parametrize(("sql", "what", "shown"), REFUSED, ids=[sql for sql, *_ in REFUSED])
 def test_refused_with_its_place(sql, what, shown):
     rows = Table("rows", None, Schema({"who": Integer(1, 9)}))
+    others = Table("others", None, Schema({"k": Integer(1, 9)}), Unit("who", max_rows=3))
     with pytest.raises(SqlError, match=what) as caught:
-        parse(sql, {**TABLES, "rows": rows})
+        parse(sql, {**TABLES, "rows": rows, "others": others})
     assert shown in str(caught.value)
     assert caught.value.hint
 
