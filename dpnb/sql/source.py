@@ -14,6 +14,7 @@ from dpnb.errors import SqlError, closest, given
 from dpnb.sql.commands import refusal
 from dpnb.sql.foreign import Clause, spelled
 from dpnb.sql.slips import ALIKE, SHAPE, Slip, slip
+from dpnb.sql.top import without_top
 
 Node: TypeAlias = Any
 """A node of sqlglot's tree; code checks its class at run time."""
@@ -263,6 +264,7 @@ class Source:
         text = self.text
         if ours := spelled(self, tokens):
             text, tokens, self.clause = ours.text, ours.tokens, ours.clause
+        text, tokens = without_top(self, text, tokens)
         self.slip = slip(text, tokens)
         try:
             statements = _DUCKDB.parser().parse(tokens, text)

@@ -89,6 +89,11 @@ SAME = [
     ("SELECT sex, COUNT(*) AS n FROM t GROUP BY sex LIMIT ALL", "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex"),
     ("SELECT sex, COUNT(*) AS n FROM t GROUP BY sex ORDER BY 2 FETCH FIRST 1 ROWS ONLY", "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex ORDER BY 2 LIMIT 1"),
     ("SELECT sex, COUNT(*) AS n FROM t GROUP BY sex ORDER BY 2 FETCH NEXT ROW ONLY", "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex ORDER BY 2 LIMIT 1"),
+    ("SELECT TOP 2 shop, COUNT(*) AS n FROM t GROUP BY 1 ORDER BY 1 DESC;", "SELECT shop, COUNT(*) AS n FROM t GROUP BY 1 ORDER BY 1 DESC LIMIT 2"),
+    ("select distinct top (2) shop, COUNT(*) AS n FROM t GROUP BY 1 ORDER BY 1", "SELECT shop, COUNT(*) AS n FROM t GROUP BY 1 ORDER BY 1 LIMIT 2"),
+    ("SELECT sex, COUNT(*) AS n FROM (t) GROUP BY 1", "SELECT sex, COUNT(*) AS n FROM t GROUP BY 1"),
+    ("SELECT x.sex, COUNT(*) AS n FROM ((t AS x)) JOIN (shops) USING (shop) GROUP BY 1", "SELECT x.sex, COUNT(*) AS n FROM t AS x JOIN shops USING (shop) GROUP BY 1"),
+    ("SELECT x.sex, COUNT(*) AS n FROM (t) AS x GROUP BY 1", "SELECT x.sex, COUNT(*) AS n FROM t AS x GROUP BY 1"),
     ("SELECT DISTINCT sex, COUNT(*) AS n FROM t GROUP BY sex", "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex"),
     ("SELECT DISTINCT COUNT(*) AS n FROM t", "SELECT COUNT(*) AS n FROM t"),
     # functions
@@ -130,6 +135,7 @@ def test_two_spellings_are_one_statement(written, same):
 
 
 ALONE = (
+    "TOP", "top", "(t",
     "STD(", "IIF(", "VAR(", "RIGHT", "age <= 30", "SELECT COUNT(*) AS n, sex", "COUNT(*) AS shop", "COUNTIF",
 )  # fmt: skip
 """Not so in DuckDB, with groups that it does not have, or in another order of columns."""
@@ -188,6 +194,35 @@ KEPT = [
 def test_no_join_keeps_unmatched_rows_of_a_public_table(text):
     """One private row removes such a row and adds its own: two counts change."""
     assert "JOIN" in refused(text).what
+
+
+TOPS = [
+    (
+        "SELECT TOP 2 sex, COUNT(*) FROM t GROUP BY 1 LIMIT 3",
+        "this SELECT has TOP and LIMIT",
+        "LIMIT",
+    ),
+    (
+        "SELECT TOP 2 PERCENT sex, COUNT(*) FROM t GROUP BY 1",
+        "TOP takes a whole number",
+        "TOP 2 PERCENT",
+    ),
+    (
+        "SELECT TOP 2 WITH TIES sex, COUNT(*) FROM t GROUP BY 1",
+        "TOP takes a whole number",
+        "TOP 2 WITH",
+    ),
+    ("SELECT TOP 1.5 sex, COUNT(*) FROM t GROUP BY 1", "LIMIT takes a whole number", "1.5"),
+    ("SELECT COUNT(*) FROM (t) GROUP BY weight", "unknown column 'weight'", "weight"),
+]
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(("text", "what", "shown"), TOPS)
+def test_tops_without_meaning_are_refused(text, what, shown):
+    error = refused(text)
+    assert what in error.what
+    assert error.text == shown
 
 
 PLACES = [
