@@ -205,7 +205,11 @@ class Query:
     @property
     def claims(self) -> int:
         """Number of simultaneous confidence intervals per group, for aggregates and statistics."""
-        measurements = list(self.aggregates)
+        measurements: list[Aggregate] = []
+        for aggregate in self.aggregates:
+            # what is written twice is one number
+            if not any(map(aggregate.means, measurements)):
+                measurements.append(aggregate)
         statistics: list[tuple[Statistic, tuple[Aggregate, ...]]] = []
         for column in self.derived:
             measurements += [

@@ -144,10 +144,14 @@ class Splitter:
 
     def _key(self, place: int, alias: str, node: Node) -> None:
         key = self.grouped[place]
-        if place in self.keys:
+        name = alias or key.alias
+        if place in self.keys and name.casefold() == self.keys[place].casefold():
+            # written twice
+            return
+        if place in self.keys and self.deciding:
             self.refuse(f"{key.text!r} is in the SELECT list twice", "Write it once.", node)
-        self.keys[place] = alias or key.alias
-        self._show(self.keys[place], self._field(place), node)
+        self.keys.setdefault(place, name)
+        self._show(name, self._field(place), node)
 
     def _grouped(self, node: Node) -> int:
         """Return the place of the key that a node names."""
@@ -164,11 +168,12 @@ class Splitter:
     def _result(self, inner: Node, alias: str, node: Node) -> None:
         """Read a result that is shown as it is released."""
         output = self.aggregates.output(inner, alias, len(self.results))
+        name = alias or unused(output.alias, {*self.names})
         result = None if self.deciding else self._equal(output, listed=False)
         if result is None:
             result = self._add(output)
-        result.alias, result.named, result.listed = output.alias, bool(alias), True
-        self._show(output.alias, self._released(result), node)
+        result.alias, result.named, result.listed = name, bool(alias), True
+        self._show(name, self._released(result), node)
 
     def _computed(self, inner: Node, alias: str, node: Node) -> None:
         """Read a column that is computed from released results and labels."""
@@ -178,7 +183,8 @@ class Splitter:
             part.place for part in parts(expression) if isinstance(part, Field) and part.released
         }
         only = self.results[places.pop() - len(self.grouped)] if len(places) == 1 else None
-        self._show(alias or ("formula" if only is None else only.output.alias), expression, node)
+        name = "formula" if only is None else only.output.alias
+        self._show(alias or unused(name, {*self.names}), expression, node)
         if only is not None and not only.alias and only in self.results[earlier:]:
             only.alias, only.named = alias, bool(alias)
 
@@ -229,8 +235,11 @@ class Splitter:
         fields = {place: self._field(place) for place in range(len(self.grouped))}
         if not keys and fields:
             return tuple(self.listed.values())
+        names = [name.casefold() for name in keys.values()]
         others_listed = [
-            column for column in self.listed.values() if column.expression not in fields.values()
+            column
+            for name, column in self.listed.items()
+            if name not in names or column.expression not in fields.values()
         ]
         results = [self._released(result) for result in self.results]
         as_released = len(keys) == len(fields) and results == [

@@ -7,6 +7,7 @@ and brackets around a table go. Blanks take their place in the text, so position
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import Token, TokenType
@@ -28,11 +29,7 @@ def without_top(source: Source, text: str, tokens: Sequence[Any]) -> tuple[str, 
         For TOP with LIMIT, WITH TIES or PERCENT.
     """
     words = [*map(_word, tokens)]
-    if (
-        "TOP" not in words
-        and ("FROM", "(") not in _pairs(words)
-        and ("JOIN", "(") not in _pairs(words)
-    ):
+    if "TOP" not in words and not {("FROM", "("), ("JOIN", "(")} & {*pairwise(words)}:
         return text, list(tokens)
     gone = _bracketed(tokens, words)
     kept: list[Any] = []

@@ -380,7 +380,6 @@ REFUSED = [
     ),
     ("SELECT COUNT(*) + SQRT(-2) FROM t", "SQRT needs a number of 0 or more", "2", "Change"),
     ("SELECT COUNT(*) * 1e200 FROM t", "the number is out of range", "1e200", "1e150"),
-    ("SELECT -COUNT(*), +SUM(age) / 2 FROM t", "called 'formula'", "SUM(age)", "AS"),
     ("SELECT string_agg(sex) FROM t", "this expression is not supported", "sex", SHAPE),
     ("SELECT list(age) FROM t", "this expression is not supported", "list(age)", SHAPE),
     ("SELECT any_value(age) FROM t", "this expression is not supported", "any_value(age)", SHAPE),
@@ -503,7 +502,7 @@ REFUSED = [
     ("SELECT COUNT(*) AS n, SUM(age) AS n_low FROM t", "two results", "SUM(age)", "AS"),
     ("SELECT COUNT(*) AS sex FROM t GROUP BY sex", "two results are called 'sex'", "COUNT", "AS"),
     ("SELECT COUNT(*) INTO x FROM t", "INTO is not supported", "x", "Leave INTO out"),
-    ("SELECT TOP 5 COUNT(*) FROM t", "not valid SQL", "5", "Write SELECT"),
+    ("SELECT TOP x COUNT(*) FROM t", "not valid SQL", None, "Write SELECT"),
     # GROUP BY
     (
         "SELECT COUNT(*) FROM t GROUP BY 1",

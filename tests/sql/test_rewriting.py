@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
+from dpnb import Budget, Category, Date, Integer, Real, Schema, Session, Table, Unit
 from dpnb.errors import SqlError
 from dpnb.schema.joins import joined
 from dpnb.sql.canonical import describe
@@ -256,3 +256,26 @@ def test_places_mark_what_was_written(text, what, shown):
     error = refused(text)
     assert what in error.what
     assert error.text == shown
+
+
+TWICE = [
+    "SELECT sex, SUM(wage), SUM(wage), COUNT(*) FROM t GROUP BY sex",
+    "SELECT sex, COUNT(*) AS a, COUNT(*) AS b FROM t GROUP BY sex ORDER BY b",
+    "SELECT sex, sex AS s, COUNT(*) AS a FROM t GROUP BY sex",
+    "SELECT COUNT(*), COUNT(*), COUNT(*) + 1, COUNT(*) + 1 FROM t",
+]
+
+
+@pytest.mark.parametrize("written", TWICE)
+def test_what_is_written_twice_is_shown_twice(twins, written):
+    assert not twins.difference(written)
+
+
+def test_what_is_written_twice_is_one_number(twins):
+    session = Session([Table("t", frame(), SCHEMA)], budget=Budget(rho=1))
+    once, twice = (
+        session.price(f"SELECT shop, {results} FROM t GROUP BY shop", rho=0.01)
+        for results in ("COUNT(*)", "COUNT(*), COUNT(*)")
+    )
+    assert once.spent == twice.spent
+    assert [width for *_, width in once.widths] * 2 == [width for *_, width in twice.widths]
