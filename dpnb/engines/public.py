@@ -55,6 +55,13 @@ class PublicTables:
                 self._results[select] = self._evaluated(select, names)
             return self._results[select]
 
+    def close(self) -> None:
+        """Forget the tables and the results."""
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+            self._database, self._loaded, self._results = None, set(), {}
+
     def _evaluated(self, select: str, names: Collection[str]) -> list[tuple[Any, ...]]:
         if self._database is None:
             self._database = empty()

@@ -119,6 +119,7 @@ class Runner:
         self._protect = protect
         self.tables = Tables(tables)
         self.engines = Engines(self.tables)
+        self.public = PublicTables(tables, self.engines)
         self.store = Store(ledger, anchor, new_anchor=new_anchor)
         try:
             if self.store.new and budget is None:
@@ -164,7 +165,6 @@ class Runner:
                 first_engine, second_engine = (self.engines[part] for part in name.split("*"))
                 self.engines[name] = first_engine.paired(second_engine, table)
             self.declared = DeclaredViews(self.tables, self.engines)
-            self.public = PublicTables(self.own, self.engines)
         except BaseException:
             self.close()
             raise
@@ -410,6 +410,7 @@ class Runner:
 
     def close(self) -> None:
         """Forget the data and close the ledger."""
+        self.public.close()
         for engine in self.engines.values():
             engine.close()
         self.store.ledger.close()

@@ -89,6 +89,10 @@ class PublicSubqueries:
             if isinstance(part, exp.In) and part.args.get("query") is not None:
                 values = self.column(part.args["query"].this, queries)
                 return part if values is None else self.member(part, values, queries)
+            if isinstance(part, exp.EQ) and isinstance(part.expression, exp.Any):
+                # the same as IN
+                values = self.column(part.expression.this, queries)
+                return part.copy() if values is None else self.member(part, values, queries)
             if isinstance(part, exp.Exists):
                 rows = self.rows(part.this, queries)
                 return (
