@@ -22,7 +22,8 @@ from dpnb.schema.predicates import EVERY, And, Predicate, Within, plain, simplif
 from dpnb.schema.schema import MOST_OF_ONE, Schema, Unit
 from dpnb.schema.table import Table
 from dpnb.sql.canonical import plain_value, read_value
-from dpnb.sql.values import Arithmetic, Column, Number, Value, bounds_of
+from dpnb.sql.narrowing import bounds_within
+from dpnb.sql.values import Arithmetic, Column, Number, Value
 
 Order: TypeAlias = tuple[str, bool, bool]
 """A column, whether the largest value comes first, and whether a missing one does."""
@@ -115,8 +116,8 @@ class Feature:
             return False
         return self.value is not None and _present(self.value, schema)
 
-    def kind(self, schema: Schema, most: int) -> Kind | None:
-        """Return the bounds of the column, where an id has at most ``most`` rows.
+    def kind(self, schema: Schema, most: int, where: Predicate = EVERY) -> Kind | None:
+        """Return the bounds of the column, where an id has at most ``most`` rows, all with ``where``.
 
         None if the bounds are too large.
         """
@@ -131,7 +132,7 @@ class Feature:
             return whole_kind(1 if every else 0, min(most, values))
         if own is not None and (self.is_one_row or self.per in (Per.MIN, Per.MAX)):
             return own
-        bounds = bounds_of(self.value, schema)
+        bounds = bounds_within(self.value, schema, And((where, self.filter)))
         low, high, integral = bounds.low, bounds.high, bounds.integral
         if self.per is Per.SUM:
             low, high = sum_bounds(low, high, most, every=every)
@@ -210,7 +211,7 @@ class Persons:
     def feature_kinds(self) -> list[Kind | None]:
         """Return the kind of each feature, None where its bounds are too large."""
         most = self.by.max_rows
-        return [feature.kind(self.base.schema, most) for feature in self.features]
+        return [feature.kind(self.base.schema, most, self.where) for feature in self.features]
 
     def table(self) -> Table:
         """Return the table, without rows of its own.

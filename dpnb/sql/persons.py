@@ -86,6 +86,9 @@ class PersonsReader:
         ids = [key for key in nodes if conditions.names_unit(key)]
         if unit is None or not ids:
             self.refuse_groups(scope.base, node)
+        where = scope.condition
+        written = EVERY if where is None else conditions.predicate(where)
+        condition = simplify(And((*scope.present, written)), scope.base.schema)
         keys = {self.key(key, conditions) for key in nodes if key not in ids}
         features: dict[str, Feature] = {}
         names, known = set[str](), dict[str, str]()
@@ -104,7 +107,7 @@ class PersonsReader:
                 known.setdefault(name, column)
                 continue
             feature = self.feature(inner, conditions)
-            if feature.kind(scope.base.schema, unit.max_rows) is None:
+            if feature.kind(scope.base.schema, unit.max_rows, condition) is None:
                 self.refuse(
                     "the values of this expression can be too large",
                     "Declare narrower bounds, or a smaller max_rows.",
@@ -113,9 +116,6 @@ class PersonsReader:
             features[feature.name] = feature
             if name:
                 known.setdefault(name, feature.name)
-        where = scope.condition
-        written = EVERY if where is None else conditions.predicate(where)
-        condition = simplify(And((*scope.present, written)), scope.base.schema)
         persons = Persons.of(scope.base, condition, keys, features.values())
         label = node.alias or "subquery"
         self.level -= 1

@@ -254,6 +254,20 @@ class TestPublicFacts:
         assert schema[names[0]] == kind
         assert (names[0] in schema.complete) == complete
 
+    def test_conditions_narrow_them(self):
+        def bounds(feature, where):
+            sql = f"SELECT COUNT(*) FROM (SELECT who, {feature} AS x FROM sales {where} GROUP BY who) AS p"
+            (kind,) = [one for name, one in parse(sql, TABLES).schema.items() if name != "count(*)"]
+            return kind.low, kind.high
+
+        assert bounds("SUM(price)", "") == (0, 512)
+        assert bounds("SUM(price)", "WHERE price <= 10") == (0, 80)
+        assert bounds("SUM(amount) FILTER (WHERE amount BETWEEN 2 AND 3)", "") == (0, 24)
+        assert (
+            bounds("AVG(price) FILTER (WHERE place = 1)", "WHERE price > 32 AND price < 48")[0] > 32
+        )
+        assert bounds("SUM(CASE WHEN place > 1 THEN 1 ELSE 0 END)", "") == (0, 8)
+
     def test_a_person_has_one_row_or_one_for_each_value_of_a_key(self):
         def unit(by, most):
             sql = f"SELECT COUNT(*) FROM (SELECT {by} FROM sales GROUP BY {by}) AS p"
