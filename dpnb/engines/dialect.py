@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -55,13 +55,15 @@ def _whole_ticks(measure: Sum, value: str) -> str:
 class Measuring:
     """What one statement measures: the groups of its keys, its aggregates, and their weights.
 
-    ``plans`` holds (aggregate, weight) pairs for the measure at each of ``places``.
+    ``plans`` holds (aggregate, weight) pairs for the measure at each of ``places``. ``first`` has
+    the keys whose ``cells`` are codes, which get their groups when they are counted.
     """
 
     cells: tuple[str, ...]
     sizes: tuple[int, ...]
     places: Sequence[int]
     plans: Sequence[Sequence[tuple[str, int]]]
+    first: Mapping[int, Partition] = field(default_factory=dict)
 
     @property
     def aggregates(self) -> list[str]:
@@ -154,18 +156,19 @@ class Dialect:
         columns = {name: self.column(name) for name in table.needed}
         return columns if table.unit is None else {**columns, "": "u"}
 
-    def measured(self, scan: Scan, groups: int, key: bytes, *, text: bool) -> str:
+    def measured(self, scan: Scan, groups: int, key: bytes, *, text: bool, made: Measuring) -> str:
         """Return the relation, with WHERE, of the rows that a scan measures.
 
         These are the rows in the first ``groups`` groups of each id, or all rows if ``groups`` is
         0.
         """
-        rows = self.relation(scan.columns, scan.keys)
+        keys = [one for place, one in enumerate(scan.keys) if place not in made.first]
+        rows = self.relation(scan.columns, keys)
         if groups:
             rows = self.cut(scan.keys, groups, key, text=text, rows=rows)
         if scan.where == EVERY:
             return rows
-        return self.only(rows, self.predicate(scan.where), scan.columns, scan.keys)
+        return self.only(rows, self.predicate(scan.where), scan.columns, keys)
 
     def only(
         self,
@@ -183,7 +186,32 @@ class Dialect:
     def grouped(self, made: Measuring, rows: str) -> str:
         """Return the statement with the aggregates of each group of a relation, with WHERE."""
         group = f" GROUP BY {', '.join(made.cells)}" if made.cells else ""
-        return f"SELECT {', '.join([*made.cells, *made.aggregates])} FROM {rows}{group}"
+        if not made.first:
+            return f"SELECT {', '.join([*made.cells, *made.aggregates])} FROM {rows}{group}"
+        sums = [f"t{i}" for i in range(len(made.aggregates))]
+        codes = [f"k{i}" for i in range(len(made.cells))]
+        inner = ", ".join(
+            f"{sql} AS {name}"
+            for sql, name in zip([*made.cells, *made.aggregates], [*codes, *sums], strict=True)
+        )
+        numbers, looked_up = list(codes), ""
+        for place, key in made.first.items():
+            numbers[place] = steps.number(key, codes[place])
+            if steps.is_looked_up(key):
+                looked_up += self._looked_up(key, codes[place])
+        outer = ", ".join([*numbers, *(f"SUM({name})" for name in sums)])
+        return (
+            f"SELECT {outer} FROM (SELECT {inner} FROM {rows}{group}) AS coded{looked_up} "
+            f"GROUP BY {', '.join(numbers)}"
+        )
+
+    def _looked_up(self, key: Partition, code: str) -> str:
+        """Return the join with the relation of the groups of a column's codes."""
+        name = steps.name(key)
+        return (
+            f" LEFT JOIN {steps.codes(key, self.SERIES)} AS {name} "
+            f"ON CAST({code} AS BIGINT) = {name}_code"
+        )
 
     def by_found(
         self,
@@ -256,11 +284,7 @@ class Dialect:
                 f"ON {key} = j{number}_k"
             )
         for groups in filter(steps.is_looked_up, keys):
-            name = steps.name(groups)
-            joined += (
-                f" LEFT JOIN {steps.codes(groups, self.SERIES)} AS {name} "
-                f"ON CAST({self.column(groups.column)} AS BIGINT) = {name}_code"
-            )
+            joined += self._looked_up(groups, self.column(groups.column))
         rows = self.rows(own)
         return f"(SELECT * FROM {rows}{joined}) AS joined" if joined else rows
 
@@ -303,7 +327,14 @@ class Dialect:
         """Return how to measure some measures of a scan in one statement."""
         plans = [self.terms(*scan.measures[place]) for place in places]
         sizes = tuple(key.size for key in scan.keys)
-        return Measuring(tuple(map(self.group, scan.keys)), sizes, places, plans)
+        made = Measuring(tuple(map(self.group, scan.keys)), sizes, places, plans)
+        first = enumerate(steps.grouped_first(scan.keys) if made.adds_up else ())
+        by_code = {place: scan.keys[place] for place, wanted in first if wanted}
+        cells = (
+            self.column(by_code[place].column) if place in by_code else cell
+            for place, cell in enumerate(made.cells)
+        )
+        return replace(made, cells=tuple(cells), first=by_code)
 
     def histograms(self, views: Sequence[Sequence[Partition]]) -> str:
         """Return the statement that counts the rows in the joint bins of several lists of axes."""

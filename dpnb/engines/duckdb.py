@@ -74,10 +74,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_BLIND = "statistics_propagation,join_filter_pushdown"
+_BLIND = "statistics_propagation,join_filter_pushdown,build_side_probe_side"
 """What DuckDB must not do: it would leave a condition out where a column's least and largest values decide it,
-and blocks of rows where a look-up finds none of their values. The time of a statement would tell whether a single
-row lies beyond."""
+and blocks of rows where a look-up finds none of their values, and look rows up the other way round where it expects
+few. The time of a statement would tell whether a single row lies beyond."""
 _FEW = 2**30
 """No statement depends on how many rows there are up to here."""
 _LOCK = (
@@ -622,7 +622,7 @@ class DuckDBEngine(StatementEngine):
         positions = self._positions.keys() & set(columns)
         alone = self._sql.alone(scan.columns, scan.keys)
         # a file that is read in place has no ids that are cut
-        if positions and aggregation.adds_up and alone and self._in_place:
+        if positions and aggregation.adds_up and alone and self._in_place and not aggregation.first:
             return self._sql.by_found(self._positions, scan.keys, aggregation, rows)
         return super()._grouped(scan, aggregation, rows)
 

@@ -210,7 +210,9 @@ class StatementEngine(ABC):
         vectors = [[0] * size for _ in scan.measures]
         for groups, places in scan.parts():
             aggregation = self._sql.measuring(scan, places)
-            rows = self._sql.measured(scan, groups, self._key, text=self._text_ids)
+            rows = self._sql.measured(
+                scan, groups, self._key, text=self._text_ids, made=aggregation
+            )
             aggregation.fill(vectors, self._ask([self._grouped(scan, aggregation, rows)]))
         return Exact(vectors)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections.abc import Sequence
 
 from dpnb.codes import Code, Scale
 from dpnb.schema.columns import Category
@@ -17,6 +19,8 @@ MOST_CASES = 60
 """So many intervals are compared one after the other; more of them are looked up."""
 MOST_CODES = 2**20
 """Columns of more codes are searched, as those of real numbers are."""
+MOST_FIRST = 2**14
+"""Rows are grouped by codes first, and codes by their groups then, if that makes so few groups."""
 
 
 def literal(code: Code) -> str:
@@ -60,6 +64,20 @@ def is_looked_up(key: Partition) -> bool:
         and scale.high - scale.low < MOST_CODES
         and not _each(key)
     )
+
+
+def grouped_first(keys: Sequence[Partition]) -> tuple[bool, ...]:
+    """Return for each key whether rows are grouped by its codes, and only then by its groups.
+
+    A column then takes as long as its own values do, whatever the groups are.
+    """
+    first = [not key.declared and key.kind.scale.integral for key in keys]
+    sizes = (
+        _count(key.kind.scale) + 1 if by_code else key.size
+        for key, by_code in zip(keys, first, strict=True)
+    )
+    few = math.prod(sizes) <= MOST_FIRST
+    return tuple(by_code and few for by_code in first)
 
 
 def name(key: Partition) -> str:

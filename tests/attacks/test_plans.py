@@ -43,6 +43,9 @@ STATEMENTS = (
     "SELECT SUM(x * k) AS s FROM t WHERE g = 'a'",
     "SELECT MEDIAN(x) AS q FROM t",
     "SELECT l, COUNT(*) AS n, AVG(y) AS m FROM t WHERE l != 'v7' GROUP BY l",
+    "SELECT MONTH(d) AS m, COUNT(*) AS n, AVG(x) AS a FROM t GROUP BY MONTH(d)",
+    "SELECT x % 2 AS odd, LEFT(g, 1) AS h, COUNT(*) AS n FROM t GROUP BY x % 2, LEFT(g, 1)",
+    "SELECT COUNT(*) AS n FROM t WHERE DAYOFWEEK(d) = 1 GROUP BY LEFT(g, 1), COALESCE(k, 0)",
     "SELECT COUNT(*) AS n FROM t WHERE x % 7 = 3 AND l LIKE 'v1%' AND COALESCE(k, 5) > 4",
     "SELECT g, SUM(x) FILTER (WHERE MONTH(d) IN (3, 4)) AS s FROM t WHERE UPPER(g) = 'B' GROUP BY g",
 )
