@@ -152,6 +152,14 @@ class Conditions:
         if is_constant(node):
             truth = self.constants.truth(node)
             return NONE if truth is None or truth is negated else EVERY
+        if node.find(exp.Select, exp.Subquery) is not None:
+            self.refuse(
+                "subqueries are not supported: no condition uses what rows of another query say",
+                "Write the values out."
+                if isinstance(node, exp.In | exp.Exists)
+                else "Write the values out, or ask for the number first and write it as :name.",
+                node,
+            )
         if not _is_plain(node) and self.is_expression(node):
             return self.domains.condition(node, negated=negated)
         if isinstance(node, exp.Column):
@@ -186,8 +194,6 @@ class Conditions:
                 pair for value in node.expressions for pair in self._compare(column, "=", value)
             ]
             return self._within(column, self.schema[column].scale.union(intervals), negated)
-        if node.find(exp.Select, exp.Subquery) is not None:
-            self.refuse("subqueries are not supported", "Write the values out.", node)
         self.refuse(
             "this condition is not supported",
             "Use =, <>, <, <=, >, >=, BETWEEN, IN or IS NULL on a column, with AND, OR, NOT.",

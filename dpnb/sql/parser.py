@@ -27,7 +27,7 @@ from dpnb.sql.query import (
 )
 from dpnb.sql.quoting import meant, names_of
 from dpnb.sql.relations import read_from
-from dpnb.sql.rewriting import rewritten, spelled, turned
+from dpnb.sql.rewriting import counted, rewritten, spelled, turned
 from dpnb.sql.source import Node, Source, others
 from dpnb.sql.split import Splitter
 from dpnb.sql.substitution import substituted
@@ -90,7 +90,8 @@ def parse(
         source = Source(mended)
         try:
             statement = _Statement(source, tables, params or {}, thresholds, deciding)
-            written = spelled(source, turned(source, tables, source.tree()))
+            written = turned(source, tables, source.tree())
+            written = spelled(source, counted(source, tables, written))
             query = statement.query(substituted(source, tables, written, public), written)
         except RecursionError:
             raise SqlError("the statement is nested too deeply", "Flatten it.") from None

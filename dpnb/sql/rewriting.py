@@ -63,6 +63,52 @@ def turned(source: Source, tables: Mapping[str, Table], tree: exp.Select) -> exp
     return tree
 
 
+def counted(source: Source, tables: Mapping[str, Table], select: exp.Select) -> exp.Select:
+    """Write ``COUNT(x) FROM (SELECT DISTINCT x FROM t)`` as ``COUNT(DISTINCT x) FROM t``.
+
+    COUNT(*) there counts missing values as one more value, unless there are none. Changes the tree.
+    """
+    start: Node = select.args.get("from_")
+    inner: Node = (
+        start.this.this if start is not None and isinstance(start.this, exp.Subquery) else None
+    )
+    items = select.expressions
+    if (
+        not isinstance(inner, exp.Select)
+        or inner.args.get("distinct") is None
+        or others(inner.args, "expressions", "distinct", "from_", "joins", "where", "order")
+        or others(inner.args["distinct"].args)
+        or len(inner.expressions) != 1
+        or len(items) != 1
+        or others(select.args, "expressions", "from_")
+    ):
+        return select
+    count, value = _value(items[0]), _value(inner.expressions[0])
+    named = inner.expressions[0].alias_or_name
+    if not isinstance(count, exp.Count) or not isinstance(value, exp.Column):
+        return select
+    argument, first = bare(count.this), inner.args["from_"].this
+    table = tables.get(first.name) if isinstance(first, exp.Table) else None
+    if table is not None and table.unit is not None and table.unit.column == value.name:
+        # one row for each id: a table of persons
+        return select
+    if isinstance(argument, exp.Star):
+        complete = () if table is None else table.schema.complete
+        if value.name not in complete or inner.args.get("joins"):
+            source.refuse(
+                "COUNT(*) would count missing values as one more value",
+                f"Write COUNT(DISTINCT {as_written(value.name)}), without a subquery.",
+                start.this,
+            )
+    elif not isinstance(argument, exp.Column) or argument.name.casefold() != named.casefold():
+        return select
+    distinct = exp.Count(this=exp.Distinct(expressions=[value]), big_int=True)
+    count.replace(_marked(distinct, source.span(count)))
+    for clause in ("from_", "joins", "where"):
+        select.set(clause, inner.args.get(clause))
+    return select
+
+
 def spelled(source: Source, select: exp.Select) -> exp.Select:
     """Write functions and CASE in one spelling, before names are known; changes the tree."""
     # parts before what they are parts of

@@ -124,7 +124,7 @@ REFUSED = [
         "Name a",
     ),
     (
-        "SELECT COUNT(*) FROM (SELECT DISTINCT age FROM t)",
+        "SELECT SUM(age) FROM (SELECT DISTINCT age FROM t)",
         "'t' protects a row, so a query in FROM cannot group its rows",
         None,
         "Declare the people whose rows these are",

@@ -21,7 +21,8 @@ SCHEMA = Schema(
         "age": Integer(0, 100, bins=[0, 30, 60, 100]),
         "wage": Real(0, 100, bins=[0, 50, 100]),
         "day": Date("2024-01-01", "2024-01-04"),
-    }
+    },
+    complete=["sex"],
 )
 SHOPS = Schema({"shop": Integer(1, 4), "town": Category(["Ulm", "Bonn"])})
 
@@ -122,6 +123,9 @@ SAME = [
     ("SELECT sex, shop, COUNT(*) AS n FROM t GROUP BY 1, 2 HAVING sex = 'f' AND (shop = 1 AND NOT shop = 2)", "SELECT sex, shop, COUNT(*) AS n FROM t WHERE sex = 'f' AND shop = 1 GROUP BY 1, 2"),
     # a column that is grouped comes before an alias
     ("SELECT COUNT(*) AS shop, shop AS s FROM t GROUP BY t.shop HAVING shop > 1", "SELECT COUNT(*) AS shop, shop AS s FROM t WHERE shop > 1 GROUP BY t.shop"),
+    # groups that are counted
+    ("SELECT COUNT(shop) AS n FROM (SELECT DISTINCT shop FROM t WHERE age > 30)", "SELECT COUNT(DISTINCT shop) AS n FROM t WHERE age > 30"),
+    ("SELECT COUNT(*) AS n FROM (SELECT DISTINCT sex AS s FROM t) AS x", "SELECT COUNT(DISTINCT sex) AS n FROM t"),
     # joins
     ("SELECT town, COUNT(*) AS n FROM shops RIGHT JOIN t USING (shop) GROUP BY 1", "SELECT town, COUNT(*) AS n FROM t LEFT JOIN shops USING (shop) GROUP BY 1"),
     ("SELECT s.town, COUNT(*) AS n FROM shops AS s RIGHT OUTER JOIN t ON s.shop = t.shop GROUP BY 1", "SELECT s.town, COUNT(*) AS n FROM t LEFT JOIN shops AS s ON s.shop = t.shop GROUP BY 1"),
@@ -225,6 +229,30 @@ def test_tops_without_meaning_are_refused(text, what, shown):
     assert error.text == shown
 
 
+@pytest.mark.fast
+def test_missing_values_are_not_counted_as_a_value():
+    error = refused("SELECT COUNT(*) FROM (SELECT DISTINCT shop FROM t)")
+    assert error.what == "COUNT(*) would count missing values as one more value"
+    assert error.text == "(SELECT DISTINCT shop FROM t)"
+    parse("SELECT COUNT(DISTINCT shop) FROM t", TABLES)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "sex IN (SELECT DISTINCT sex FROM t)",
+        "wage > (SELECT AVG(wage) FROM t)",
+        "EXISTS (SELECT 1 FROM t)",
+    ],
+)
+def test_no_condition_uses_rows_of_a_query(condition):
+    error = refused(f"SELECT COUNT(*) FROM t WHERE {condition}")
+    assert "no condition uses what rows of another query say" in error.what
+    assert error.text == condition
+    assert (":name" in error.hint) is (">" in condition)
+
+
 PLACES = [
     ("SELECT weight AS w, COUNT(*) FROM t GROUP BY 1", "unknown column 'weight'", "weight"),
     ("SELECT person, COUNT(*) FROM t GROUP BY 1", "the privacy unit", "person"),
@@ -279,3 +307,34 @@ def test_what_is_written_twice_is_one_number(twins):
     )
     assert once.spent == twice.spent
     assert [width for *_, width in once.widths] * 2 == [width for *_, width in twice.widths]
+
+
+class TestVerbs:
+    """Each verb reads a statement in the same way."""
+
+    SAME = (
+        "SELECT sex, COUNT(person) AS n FROM (t) GROUP BY 1 HAVING sex IN ('f', 'm') ORDER BY 2",
+        "SELECT sex, COUNT(*) AS n FROM t WHERE sex IN ('f', 'm') GROUP BY sex ORDER BY n",
+    )
+
+    def test_another_spelling_is_the_same_request_and_free(self):
+        one, other = self.SAME
+        session = Session([Table("t", frame(), SCHEMA, Unit("person", 2))], budget=Budget(rho=5))
+        first, second = session.query(one, rho=0.5), session.query(other, rho=0.5)
+        assert second.spent.rho == 0
+        assert first.estimates == second.estimates
+        assert session.price(other, rho=0.5).spent.rho == 0
+        assert session.infer(one).to_frame().equals(session.infer(other).to_frame())
+        left, right = (answer.compare("f", "m") for answer in (first, second))
+        assert (left.low, left.high) == (right.low, right.high)
+
+    def test_decisions(self, twins):
+        text = "SELECT sex FROM t GROUP BY 1 HAVING COUNT(person) > 10 + 10 AND sex = 'f'"
+        decision = twins.session.decide(text, beta=0.05, alpha=0.1, most=1000)
+        assert list(decision.selected) == ["f"]
+
+    def test_explanations(self):
+        session = Session([Table("t", frame(), SCHEMA)], budget=Budget(rho=1e6))
+        answer = session.query("SELECT shop, SUM((age > 30)::INT) AS n FROM t GROUP BY 1", rho=1e3)
+        explanation = session.explain(answer.compare(1, 2), k=2, rho=1e3, anyway=True)
+        assert len(explanation.to_frame()) == 2
