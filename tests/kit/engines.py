@@ -23,7 +23,7 @@ from dpnb.engines.marginals import MarginalScan
 from dpnb.schema.columns import Kind
 from dpnb.schema.partition import grouped
 from dpnb.schema.predicates import EVERY, Within
-from dpnb.sql.features import read_persons
+from dpnb.sql.features import Linked, read_persons
 from dpnb.sql.parser import parse
 from dpnb.sql.values import Column
 from dpnb.views.histogram import histogram
@@ -345,9 +345,10 @@ class Units:
     def lines_of_persons(self, engine, table):
         """The lines of a table of persons in an engine, in any order."""
         tables = {"t": table}
-        name = parse(self.PERSONS, tables).table
-        persons = engine.persons(read_persons(name, tables))
-        lines = persons._ask([f"SELECT * FROM {persons._rows}"])
+        line = read_persons(parse(self.PERSONS, tables).table, tables)
+        persons = engine.persons(line)
+        linked = engine.linked(Linked(table, (line,)), [persons])
+        lines = persons._ask([f"SELECT * FROM {one._rows}" for one in (persons, linked)])
         return sorted(map(repr, map(tuple, lines)))
 
     def rows(self, ids):
