@@ -28,6 +28,8 @@ BOUNDS = {
     "persons": 1.15,
     "a look-up by a public key": 1.2,
     "a look-up by the person": 0.6,
+    "one row for each person": 2,
+    "persons and their rows": 2,
 }
 STATEMENTS = {
     "rows of persons": "SELECT product, COUNT(*) AS n, AVG(amount) AS m FROM sales GROUP BY product",
@@ -36,6 +38,10 @@ STATEMENTS = {
     "JOIN products p ON s.product = p.product GROUP BY p.kind",
     "a look-up by the person": "SELECT b.region, COUNT(*) AS n, AVG(s.amount) AS m FROM sales s "
     "JOIN buyers b ON s.buyer = b.buyer GROUP BY b.region",
+    "one row for each person": "WITH p AS (SELECT buyer, SUM(amount) AS spent, COUNT(*) AS orders FROM sales "
+    "GROUP BY buyer) SELECT orders, AVG(spent) AS spent FROM p WHERE orders >= 3 AND orders < 20 GROUP BY orders",
+    "persons and their rows": "SELECT product, COUNT(*) AS n FROM sales WHERE buyer IN (SELECT buyer FROM sales GROUP BY "
+    "buyer HAVING SUM(amount) > 400) GROUP BY product",
 }
 
 
