@@ -220,14 +220,13 @@ class _Lines:
         sums: list[Line] = []
         for bucket in buckets:
             names = [as_shown(evaluate(key, bucket[0])) for key in keys] if bucket else []
-            number, sure = more.count(names), sum(line.sure for line in bucket)
+            number = more.count(names)
             known: dict[Expression, Value] = {}
             for one in totals:
                 values = [_argument(one, line) for line in bucket]
-                if one.function == "COUNT" and one.arguments:
-                    known[one] = total("COUNT", values, sure=len(values))
-                else:
-                    known[one] = total(one.function, values, number, sure)
+                pairs = zip(bucket, values, strict=True)
+                sure = sum(line.sure and found is not None for line, found in pairs)
+                known[one] = total(one.function, values, number, sure)
             sums.append(Line(bucket[0].fields if bucket else (), known=known))
         self.lines, self.doubtful, self.added = sums, [], True
 

@@ -33,13 +33,20 @@ class Label:
 class Number:
     """A released number: before the cut, and the interval of what is shown.
 
-    ``known`` is False if there are too few rows to tell.
+    ``known`` is False if there are too few rows to tell, ``missing`` says whether it may be NULL for
+    some numbers in their intervals.
     """
 
     uncut: float | None
     low: float
     high: float
     known: bool = True
+    missing: bool = False
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the number may be NULL in truth."""
+        return self.missing or self.point is None
 
     @property
     def point(self) -> float | None:
@@ -175,7 +182,8 @@ def _function(name: str, arguments: Sequence[Value]) -> Value:
         if point is None:
             return None
         return Label(int(point) if point.is_integer() else point)
-    return Number(point, low, high)
+    missing = any(number.missing for number in known)
+    return Number(point, low, high, point is not None, missing)
 
 
 def as_number(found: Value) -> Number | None:
@@ -249,8 +257,8 @@ def _joined(name: str, truths: Sequence[Truth]) -> Truth:
 
 def _missing(found: Value) -> Truth:
     if isinstance(found, Number):
-        unknown = found.point is None
-        return Truth(unknown, frozenset((True, False) if unknown else (False,)))
+        possible = (True, False) if found.doubtful else (False,)
+        return Truth(found.point is None, frozenset(possible))
     missing = found is None or (isinstance(found, Truth) and found.known is None)
     return Truth(missing, frozenset((missing,)))
 
@@ -261,25 +269,33 @@ def _coalesced(arguments: Sequence[Value]) -> Value:
     for argument in arguments:
         if argument is None:
             continue
-        if isinstance(argument, Number) and argument.point is None:
+        if isinstance(argument, Number) and argument.doubtful:
             doubtful.append(argument)
             continue
-        return hull(argument, [*doubtful, argument])
-    return hull(doubtful[0], doubtful) if doubtful else None
+        chosen = next((one for one in doubtful if one.point is not None), argument)
+        return hull(chosen, [*doubtful, argument], missing=False)
+    first = next((one for one in doubtful if one.point is not None), None)
+    return hull(first or doubtful[0], doubtful) if doubtful else None
 
 
-def hull(chosen: Value, possible: Sequence[Value]) -> Value:
-    """Return the chosen value, with the interval of everything that is possible."""
+def hull(chosen: Value, possible: Sequence[Value], *, missing: bool = True) -> Value:
+    """Return the chosen value, with the interval of everything that is possible.
+
+    It may be NULL if one of the possible values may, unless ``missing`` is False.
+    """
     if len(possible) < 2 and chosen in possible:
         return chosen
     numbers = [number for one in possible if (number := as_number(one)) is not None]
     if not numbers:
         return chosen
     number = as_number(chosen)
+    null = missing and (len(numbers) < len(possible) or any(one.doubtful for one in numbers))
     return Number(
         None if number is None else number.point,
         min(one.low for one in numbers),
         max(one.high for one in numbers),
+        number is not None and number.point is not None,
+        null,
     )
 
 
@@ -291,13 +307,14 @@ def _extreme(name: str, arguments: Sequence[Value], kind: Kind) -> Value:
     if kind is not Kind.NUMBER:
         best = max if name == "GREATEST" else min
         return best(known, key=lambda one: rank(one, uncut=False) or FIRST)
-    doubtful = [one for one in known if isinstance(one, Number) and one.point is None]
+    doubtful = [one for one in known if isinstance(one, Number) and one.doubtful]
     sure = [one for one in known if one not in doubtful]
     everything = _function(name, known)
     if not doubtful or not sure:
         return everything
     # what is missing in truth is left out
-    return hull(_function(name, sure), [everything, _function(name, sure)])
+    chosen = _function(name, [one for one in known if as_shown(one) is not None])
+    return hull(chosen, [everything, _function(name, sure), *sure], missing=False)
 
 
 def _text(name: str, values: Sequence[partition.Label | None]) -> Label | None:

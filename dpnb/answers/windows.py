@@ -69,11 +69,13 @@ def total(function: str, arguments: Sequence[Value], more: int = 0, sure: int = 
     For COUNT, ``sure`` lines are there for all numbers in their intervals, and ``more`` may be.
     """
     if function == "COUNT":
-        missing = [isinstance(one, Number) and one.point is None for one in arguments]
-        number = sum(one is not None for one in arguments) - sum(missing)
-        if not (more or any(missing)) and sure == len(arguments):
+        values = [one for one in arguments if one is not None]
+        doubtful = [one for one in values if isinstance(one, Number) and one.doubtful]
+        number = sum(as_shown(one) is not None for one in values)
+        least, most = min(sure, len(values)) - len(doubtful), len(values) + more
+        if least == most:
             return Label(number)
-        return Number(float(number), float(min(sure, number)), float(number + more + sum(missing)))
+        return Number(float(number), float(max(least, 0)), float(most))
     numbers = [one for one in map(as_number, arguments) if one is not None]
     if function in ("MIN", "MAX") and len(numbers) < sum(one is not None for one in arguments):
         texts = [one for one in arguments if one is not None]
@@ -90,12 +92,12 @@ def total(function: str, arguments: Sequence[Value], more: int = 0, sure: int = 
 
 def _of_numbers(function: str, numbers: Sequence[Number]) -> Number:
     """Return a sum, mean, least or greatest number; what may be missing is in or out."""
-    sure = [number for number in numbers if number.point is not None]
-    points = [number.point for number in sure if number.point is not None]
+    sure = [number for number in numbers if not number.doubtful]
+    points = [number.point for number in numbers if number.point is not None]
     lows, highs = [one.low for one in numbers], [one.high for one in numbers]
     if function == "SUM":
         # a missing value adds nothing
-        doubtful = [one for one in numbers if one.point is None]
+        doubtful = [one for one in numbers if one.doubtful]
         ends = [hull(None, [one, Label(0)]) for one in doubtful]
         in_or_out = [one for one in ends if isinstance(one, Number)]
         spans = [(one.low, one.high) for one in (*sure, *in_or_out)]

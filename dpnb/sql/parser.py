@@ -8,6 +8,7 @@ access to data. The text itself is never run.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from sqlglot import expressions as exp
 
@@ -17,8 +18,10 @@ from dpnb.schema.table import Table
 from dpnb.sql.aggregates import Aggregates
 from dpnb.sql.conditions import Conditions
 from dpnb.sql.contributions import Contributions
+from dpnb.sql.expressions import Arguments
 from dpnb.sql.having import HavingReader
 from dpnb.sql.keys import Keys
+from dpnb.sql.levels import LevelReader, aggregated, check_rows
 from dpnb.sql.persons import PersonsReader, name_results
 from dpnb.sql.public import Evaluate
 from dpnb.sql.quantiles import spread
@@ -130,7 +133,21 @@ class _Statement:
         self.thresholds = thresholds
         self.deciding = deciding
 
-    def query(self, select: exp.Select, written: exp.Select) -> Query:
+    def query(self, select: exp.Select, written: exp.Select, *, inner: bool = False) -> Query:
+        """Read a statement, also one that computes with the results of a query in FROM."""
+        units = (table.unit for table in self.tables.values())
+        ids = {unit.column.casefold() for unit in units if unit is not None}
+        results = None if self.deciding else aggregated(select, ids)
+        if results is None:
+            return self.released(select, written, inner=inner)
+        query = self.query(results, written, inner=True)
+        *_, last = query.shown.levels()
+        reader = LevelReader(self.conditions, Arguments(self.conditions), last.columns or ())
+        return replace(query, shown=query.shown.then(reader.read(select)))
+
+    def released(self, select: exp.Select, written: exp.Select, *, inner: bool) -> Query:
+        """Read a statement over a table."""
+        check_rows(self.source, select)
         clauses = (
             "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset",
             "qualify", "windows", "distinct", "kind",
@@ -157,7 +174,8 @@ class _Statement:
         aggregates.arguments.rows = where
         keys = Keys(self.conditions, select.args.get("group"))
         aggregates.statistics.keys = keys.keys
-        split = Splitter(aggregates, keys, deciding=self.deciding).read(select)
+        splitter = Splitter(aggregates, keys, deciding=self.deciding, inner=inner)
+        split = splitter.read(select)
         having = select.args.get("having") if self.deciding else None
         reader = HavingReader(aggregates, self.thresholds)
         return Query(

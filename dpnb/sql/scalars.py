@@ -270,6 +270,15 @@ class Scalars:
         return expression
 
 
+def counted(argument: Expression, condition: Expression | None = None) -> Expression:
+    """Return 1 where a value is not NULL, and a condition holds; else NULL."""
+    present = Call("NOT", (Call("IS NULL", (argument,), Kind.TRUTH),), Kind.TRUTH)
+    tests = (present,) if condition is None else (present, condition)
+    return Choice(
+        ((Call("AND", tests, Kind.TRUTH), Literal(Fraction(1))),), Literal(None), Kind.NUMBER
+    )
+
+
 def _quotient(left: Expression, right: Expression) -> Expression:
     """Return a quotient; a share of a total keeps it together: ``100 * x / t`` is ``100 * (x / t)``."""
     if isinstance(left, Call) and left.function == "*" and isinstance(right, Window):

@@ -8,7 +8,7 @@ nothing, and it is not part of what identifies a request.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import TypeAlias, TypeVar
@@ -101,19 +101,23 @@ class Term:
 Expression: TypeAlias = Field | Literal | Call | Choice | Window | Total
 
 
+def operands(expression: Expression) -> tuple[Expression, ...]:
+    """Return the direct parts of an expression."""
+    if isinstance(expression, Field | Literal):
+        return ()
+    if isinstance(expression, Choice):
+        tests = (part for branch in expression.branches for part in branch)
+        return (*tests, expression.default)
+    if isinstance(expression, Window):
+        ordered = (term.expression for term in expression.order)
+        return (*expression.arguments, *expression.partition, *ordered)
+    return expression.arguments
+
+
 def parts(expression: Expression) -> Iterator[Expression]:
     """Return an expression and all its parts."""
     yield expression
-    if isinstance(expression, Call | Total):
-        inner = expression.arguments
-    elif isinstance(expression, Choice):
-        inner = (*(part for branch in expression.branches for part in branch), expression.default)
-    elif isinstance(expression, Window):
-        ordered = (term.expression for term in expression.order)
-        inner = (*expression.arguments, *expression.partition, *ordered)
-    else:
-        return
-    for part in inner:
+    for part in operands(expression):
         yield from parts(part)
 
 
@@ -198,6 +202,10 @@ class OuterPart:
         yield self
         if self.around is not None:
             yield from self.around.levels()
+
+    def then(self, level: OuterPart) -> OuterPart:
+        """Return this with one more query around all others."""
+        return replace(self, around=level if self.around is None else self.around.then(level))
 
     def computed(self) -> tuple[Expression, ...]:
         """Return the expressions that may contain windows or totals."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from sqlglot import expressions as exp
 
@@ -13,17 +12,17 @@ from dpnb.schema.partition import Label
 from dpnb.sql.aggregates import Aggregates, is_result, same
 from dpnb.sql.canonical import unused
 from dpnb.sql.conditions import bare
-from dpnb.sql.constants import is_constant
 from dpnb.sql.keys import Keys
+from dpnb.sql.listing import Listing
 from dpnb.sql.query import Aggregate, Derived, Key
 from dpnb.sql.quoting import as_written
 from dpnb.sql.scalars import Scalars
-from dpnb.sql.shown import Column, Expression, Field, Kind, OuterPart, Term, is_label, parts
-from dpnb.sql.source import Node, others
+from dpnb.sql.shown import Column, Expression, Field, Kind, OuterPart, is_label, parts
+from dpnb.sql.source import Node
 from dpnb.sql.statistics import is_statistic
 from dpnb.sql.windows import read_window
 
-_MOST_LINES = 10**18
+_INTERVAL_ENDS = ("DP_INTERVAL_LOW", "DP_INTERVAL_HIGH")
 
 
 @dataclass(slots=True)
@@ -49,54 +48,49 @@ class Split:
 class Splitter:
     """Reader of the SELECT list, HAVING, ORDER BY, LIMIT and OFFSET of one statement.
 
-    A decision (``deciding``) computes nothing from results, and has a HAVING of its own.
+    A decision (``deciding``) computes nothing from results, and has a HAVING of its own. A query in
+    FROM (``inner``) shows what it lists, and no other group columns.
     """
 
-    def __init__(self, aggregates: Aggregates, keys: Keys, *, deciding: bool) -> None:
+    def __init__(
+        self, aggregates: Aggregates, keys: Keys, *, deciding: bool = False, inner: bool = False
+    ) -> None:
+        self.inner = inner
         self.aggregates = aggregates
         self.conditions = aggregates.conditions
         self.refuse = aggregates.refuse
         self.grouped, self.place = keys.keys, keys.place
         self.deciding = deciding
         self.results: list[_Result] = []
-        self.listed: dict[str, Column] = {}
-        """The columns of the SELECT list by their names, in small letters."""
         self.keys: dict[int, str] = {}
         """The names of the keys in the result, by their places."""
-        self.names: dict[str, Node] = {}
-        """Names of the result's columns, with where they come from."""
         self.clause = "SELECT"
-        self.windows: dict[str, Node] = {}
         self.scalars = Scalars(self.conditions, aggregates.arguments, self._leaf)
+        self.listing = Listing(self.scalars)
 
     def read(self, select: exp.Select) -> Split:
         """Read a statement whose FROM and GROUP BY are read."""
-        named = select.args.get("windows") or []
-        self.windows = {node.this.name.casefold(): node for node in named}
+        self.listing.define(select)
         for node in select.expressions:
             self._entry(node)
-        having, condition = select.args.get("having"), None
-        if having is not None and not self.deciding:
-            self.clause = "HAVING"
-            condition = self.scalars.truth(having.this)
+        self.clause = "HAVING"
+        having = None if self.deciding else self.listing.condition(select.args.get("having"))
         self.clause = "QUALIFY"
-        qualify, qualified = select.args.get("qualify"), None
-        if qualify is not None:
-            qualified = self.scalars.truth(qualify.this)
+        qualify = self.listing.condition(select.args.get("qualify"))
         self.clause = "ORDER BY"
-        order = tuple(self._terms(select.args.get("order")))
+        order = tuple(self.listing.terms(select.args.get("order")))
         if not self.results and not self.deciding:
             self.refuse("there is no aggregate", "Add COUNT(*), SUM(x) or AVG(x).", select)
-        distinct = self._distinct(select.args.get("distinct"))
-        keys = {} if distinct else self._all_keys(select)
+        distinct = self.listing.distinct(select.args.get("distinct"), allowed=not self.deciding)
+        keys = {} if distinct or self.inner else self._all_keys(select)
         shown = OuterPart(
             columns=self._columns(keys),
-            having=condition,
-            qualify=qualified,
+            having=having,
+            qualify=qualify,
             distinct=distinct,
             order=order,
-            limit=self._whole(select.args.get("limit"), "LIMIT"),
-            offset=self._whole(select.args.get("offset"), "OFFSET") or 0,
+            limit=self.listing.whole(select.args.get("limit"), "LIMIT"),
+            offset=self.listing.whole(select.args.get("offset"), "OFFSET") or 0,
         )
         outputs = self._outputs()
         return Split(
@@ -113,15 +107,13 @@ class Splitter:
 
     def _entry(self, node: Node) -> None:
         """Read one entry of the SELECT list."""
-        inner, alias = node, ""
-        if isinstance(node, exp.Alias):
-            inner, alias = node.this, node.alias
-            if "\0" in alias:
-                self.refuse("a name contains U+0000", "Name it with letters and digits.", node)
+        inner, alias = self.listing.entry(node)
         if isinstance(inner, exp.Star) or (
             isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)
         ):
             self.refuse("rows cannot be listed", "Name group columns and aggregates.", node)
+        if self._is_end(inner, alias):
+            return
         place = self.place(inner)
         if place is not None and not self._is_alias(inner):
             self._key(place, alias, node)
@@ -132,13 +124,34 @@ class Splitter:
         else:
             self._computed(inner, alias, node)
 
+    def _is_end(self, node: Node, alias: str) -> bool:
+        """Return whether a column is an end of the interval of another, which is shown anyway."""
+        if not isinstance(node, exp.Anonymous) or str(node.this).upper() not in _INTERVAL_ENDS:
+            return False
+        (result,) = node.expressions if len(node.expressions) == 1 else (None,)
+        name = result.name.casefold() if isinstance(result, exp.Column) else ""
+        column = self.listing.columns.get(name)
+        if column is None or is_label(column.expression):
+            self.refuse(
+                f"{str(node.this).upper()} takes the name of a result that is listed before",
+                "Leave it out: every result has its columns _low and _high.",
+                node,
+            )
+        if alias:
+            self.refuse(
+                "the ends of an interval have names",
+                f"Leave AS out: they are {column.alias}_low and {column.alias}_high.",
+                node,
+            )
+        return True
+
     def _is_alias(self, node: Node) -> bool:
         """Return whether a name is that of an earlier column of the SELECT list, and no column's."""
         return (
             not self.deciding
             and isinstance(node, exp.Column)
             and not node.table
-            and node.name.casefold() in self.listed
+            and node.name.casefold() in self.listing.columns
             and not self.conditions.scope.find(node.name, None)
         )
 
@@ -151,7 +164,7 @@ class Splitter:
         if place in self.keys and self.deciding:
             self.refuse(f"{key.text!r} is in the SELECT list twice", "Write it once.", node)
         self.keys.setdefault(place, name)
-        self._show(name, self._field(place), node)
+        self.listing.show(name, self._field(place), node)
 
     def _grouped(self, node: Node) -> int:
         """Return the place of the key that a node names."""
@@ -173,7 +186,7 @@ class Splitter:
         if result is None:
             result = self._add(output)
         result.alias, result.named, result.listed = name, bool(alias), True
-        self._show(name, self._released(result), node)
+        self.listing.show(name, self._released(result), node)
 
     def _computed(self, inner: Node, alias: str, node: Node) -> None:
         """Read a column that is computed from released results and labels."""
@@ -184,18 +197,9 @@ class Splitter:
         }
         only = self.results[places.pop() - len(self.grouped)] if len(places) == 1 else None
         name = "formula" if only is None else only.output.alias
-        self._show(alias or unused(name, {*self.names}), expression, node)
+        self.listing.show(alias or unused(name, {*self.listing.names}), expression, node)
         if only is not None and not only.alias and only in self.results[earlier:]:
             only.alias, only.named = alias, bool(alias)
-
-    def _show(self, name: str, expression: Expression, node: Node) -> None:
-        """Add a column of the result, whose names must be new."""
-        ends = () if is_label(expression) else (f"{name}_low", f"{name}_high")
-        for taken in (name, *ends):
-            if taken.casefold() in self.names:
-                self.refuse(f"two results are called {taken!r}", "Name them with AS.", node)
-            self.names[taken.casefold()] = node
-        self.listed[name.casefold()] = Column(name, expression)
 
     def _all_keys(self, select: exp.Select) -> dict[int, str]:
         """Return the names of all keys that are shown, in the order of GROUP BY.
@@ -209,14 +213,14 @@ class Splitter:
                 if self._is_used(place):
                     continue
                 name = key.alias
-                taken = self.listed.get(name.casefold())
+                taken = self.listing.columns.get(name.casefold())
                 if (
                     taken is not None
                     and is_label(taken.expression)
                     and not isinstance(taken.expression, Field)
                 ):
                     continue
-                node = self.names.setdefault(name.casefold(), select.args["group"])
+                node = self.listing.names.setdefault(name.casefold(), select.args["group"])
                 if node is not select.args["group"] or name in names.values():
                     self.refuse(f"two results are called {name!r}", "Name them with AS.", node)
             names[place] = name
@@ -227,18 +231,18 @@ class Splitter:
         key = self.grouped[place]
         return key.text != key.partition.column and any(
             is_label(column.expression) and self._field(place) in parts(column.expression)
-            for column in self.listed.values()
+            for column in self.listing.columns.values()
         )
 
     def _columns(self, keys: Mapping[int, str]) -> tuple[Column, ...] | None:
         """Return the columns of the result; None if they are the keys and results as released."""
         fields = {place: self._field(place) for place in range(len(self.grouped))}
-        if not keys and fields:
-            return tuple(self.listed.values())
+        if (not keys and fields) or self.inner:
+            return tuple(self.listing.columns.values())
         names = [name.casefold() for name in keys.values()]
         others_listed = [
             column
-            for name, column in self.listed.items()
+            for name, column in self.listing.columns.items()
             if name not in names or column.expression not in fields.values()
         ]
         results = [self._released(result) for result in self.results]
@@ -294,7 +298,7 @@ class Splitter:
         if isinstance(node, exp.Window):
             if self.clause == "HAVING":
                 self.refuse("windows are computed after HAVING", "Write QUALIFY instead.", node)
-            return read_window(self.scalars, node, self.windows)
+            return read_window(self.scalars, node, self.listing.windows)
         if not is_result(node):
             if isinstance(node, exp.AggFunc | exp.Filter):
                 self.aggregates.aggregate(node, "")
@@ -316,7 +320,7 @@ class Splitter:
 
     def _name(self, node: Node) -> Expression:
         """Return the group column or the column of the SELECT list that a name means."""
-        listed = None if node.table else self.listed.get(node.name.casefold())
+        listed = None if node.table else self.listing.columns.get(node.name.casefold())
         found = self.conditions.scope.find(node.name, node.table or None)
         is_key = self.place(node) is not None
         if listed is not None and (self.clause in ("QUALIFY", "ORDER BY") or not is_key):
@@ -328,50 +332,17 @@ class Splitter:
         ]
         if not node.table and len(named) == 1:
             return self._field(named[0])
-        if not found and not node.table and self.listed:
+        if not found and not node.table and self.listing.columns:
             self.refuse(
                 f"{node.name!r} is neither a group column nor a result of this statement",
                 nearest(
                     node.name,
-                    [*self.listed, *(key.alias for key in self.grouped)],
+                    [*self.listing.columns, *(key.alias for key in self.grouped)],
                     shown=as_written,
                 ),
                 node,
             )
         return self._field(self._grouped(node))
-
-    # DISTINCT, ORDER BY, LIMIT, OFFSET
-
-    def _distinct(self, node: Node | None) -> bool:
-        if node is None:
-            return False
-        if others(node.args) or self.deciding:
-            self.refuse("DISTINCT is not supported", "Leave it out.", node, "DISTINCT")
-        return True
-
-    def _terms(self, order: Node | None) -> Iterator[Term]:
-        for node in () if order is None else order.expressions:
-            inner = node.this if isinstance(node, exp.Ordered) else node
-            if isinstance(inner, exp.Literal):
-                self.refuse("ORDER BY takes names", "Write the name, not its position.", node)
-            expression = self.scalars.read(inner)
-            if not any(isinstance(part, Field) for part in parts(expression)):
-                self.refuse(
-                    "this orders nothing: it is the same for all groups",
-                    "Order by a group column or a result.",
-                    inner,
-                )
-            yield Term(expression, bool(node.args.get("desc")))
-
-    def _whole(self, node: Node | None, word: str) -> int | None:
-        if node is None:
-            return None
-        value = node.args.get("expression")
-        known = isinstance(node, exp.Limit | exp.Offset) and not others(node.args, "expression")
-        count = self.conditions.constants.value(value) if known and is_constant(value) else None
-        if isinstance(count, Fraction) and count.denominator == 1 and 0 <= count < _MOST_LINES:
-            return int(count)
-        self.refuse(f"{word} takes a whole number", f"Write {word} 10.", node)
 
 
 def _kind(labels: Sequence[Label]) -> Kind:

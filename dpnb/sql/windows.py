@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from sqlglot import expressions as exp
 
-from dpnb.sql.scalars import Scalars
+from dpnb.sql.scalars import Scalars, counted
 from dpnb.sql.shown import Expression, Kind, Literal, Term, Window, kind_of
 from dpnb.sql.source import Node, others
 
@@ -64,6 +64,8 @@ def _arguments(scalars: Scalars, inner: Node, function: str, depth: int) -> tupl
     if isinstance(inner.this, exp.Distinct) or inner.this is None:
         scalars.refuse(f"{function} takes one value here", _HINT, inner)
     first = scalars.number(inner.this) if function in ("SUM", "AVG") else scalars.read(inner.this)
+    if function == "COUNT":
+        return (counted(first),)
     if function not in _NEIGHBOURS.values():
         return (first,)
     offset = inner.args.get("offset")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -15,7 +16,7 @@ import sqlglot
 
 import dpnb
 from dpnb.answers.answer import Answer
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, SqlError
 from dpnb.estimation.images import image, value
 from dpnb.schema.partition import labels
 from tests.kit.noise import NoNoise
@@ -79,6 +80,25 @@ STATEMENTS = [
     "FROM people GROUP BY region",
     "SELECT region, {n} AS n FROM people GROUP BY region ORDER BY RANK() OVER (ORDER BY {n}) DESC",
     "SELECT region, SUM({n}) OVER (ORDER BY {n} > 100) AS peers FROM people GROUP BY region",
+    "SELECT AVG(n) AS a, MIN(n) AS low, MAX(g.n) AS high, SUM(n) AS total, COUNT(*) AS groups, COUNT(m) AS known, "
+    "MAX(region) AS last FROM (SELECT region, {n} AS n, {m} AS m FROM people GROUP BY region) g",
+    "WITH g AS (SELECT region, kind, {n} AS n FROM people GROUP BY region, kind HAVING {n} > 10) SELECT region, "
+    "SUM(n) AS s, COUNT(*) FILTER (WHERE n > 100) AS many, ROUND(AVG(n), 1) AS mean FROM g WHERE kind <> 'odd' "
+    "GROUP BY region HAVING SUM(n) > 20 ORDER BY s DESC LIMIT 2",
+    "SELECT * FROM (SELECT score, {n} AS c, ROW_NUMBER() OVER (ORDER BY {n} DESC) AS rn FROM people GROUP BY score) t "
+    "WHERE rn <= 3",
+    "WITH a AS (SELECT score, {n} AS n FROM people GROUP BY score), b AS (SELECT score, n, n * 2 AS m FROM a WHERE n > 70) "
+    "SELECT AVG(m) AS mean, SUM(m) / COUNT(*) AS same, COUNT_IF(m > 150) AS many FROM b",
+    "SELECT big, COUNT(*) AS groups, SUM(n) / SUM(SUM(n)) OVER () AS share FROM (SELECT {n} > 80 AS big, {n} AS n "
+    "FROM people GROUP BY score) GROUP BY big ORDER BY big",
+    "SELECT MAX(s) AS top FROM (SELECT kind, SUM(n) AS s FROM (SELECT region, kind, {n} AS n FROM people "
+    "GROUP BY region, kind) GROUP BY kind)",
+    "WITH t AS (SELECT score, {n} AS c FROM people GROUP BY score) SELECT score, c, c - LAG(c) OVER (ORDER BY score) AS diff "
+    "FROM t ORDER BY score",
+    "SELECT region FROM (SELECT region, {n} AS n FROM people GROUP BY region ORDER BY n DESC LIMIT 1)",
+    "SELECT DISTINCT n > 80 AS big FROM (SELECT {n} AS n FROM people GROUP BY score) ORDER BY big",
+    "SELECT 2 * n AS twice FROM (SELECT {n} AS n FROM people)",
+    "SELECT SUM(n) AS s FROM (SELECT region, {n} AS n FROM people GROUP BY region) WHERE n < 0",
 ]  # fmt: skip
 
 
@@ -95,9 +115,8 @@ def exact(frame: pd.DataFrame, table: dpnb.Table) -> duckdb.DuckDBPyConnection:
 
 def expected(connection: duckdb.DuckDBPyConnection, template: str) -> pd.DataFrame:
     """What DuckDB makes of a statement over the declared groups, with empty ones."""
-    _, found, keys = template.partition("GROUP BY ")
-    names = keys.replace(",", " ").split()
-    grouped = [name for name in ("region", "kind", "score") if found and name in names[:3]]
+    found = re.search(r"FROM people(?: WHERE [^)]*?)? GROUP BY (\w+(?:, \w+)*)", template)
+    grouped = [] if found is None else found[1].split(", ")
     crossed = " CROSS JOIN ".join(f"all_{name}" for name in grouped) or "(SELECT 1)"
     on = " AND ".join(f"r.{name} = all_{name}.{name}" for name in grouped) or "TRUE"
     first = ", ".join(f"all_{name}.{name}" for name in grouped)
@@ -376,6 +395,119 @@ class TestWindows:
         frame = opened().query(f"{sql} FROM people GROUP BY region", rho=0.001).to_frame()
         assert (frame["a_high"] <= 1).all()
         assert (frame["a_high"] - frame["a_low"] < frame["b_high"] - frame["b_low"]).all()
+
+
+class TestAround:
+    """Queries around an aggregate: arithmetic on released lines."""
+
+    INNER = "SELECT region, COUNT(*) AS n FROM people GROUP BY region"
+
+    def test_they_are_free_and_release_what_is_inside(self, opened: Open) -> None:
+        session = opened()
+        first = session.query(self.INNER, rho=0.1)
+        answer = session.query(
+            f"SELECT AVG(n) AS mean, COUNT(*) AS k FROM ({self.INNER}) AS g", rho=0.1
+        )
+        assert (answer.spent.rho, answer.request) == (0, first.request)
+        assert answer.to_frame()[["k", "k_low", "k_high"]].values.tolist() == [[4, 4, 4]]
+        assert answer.all_groups().to_frame().equals(first.to_frame())
+        assert "mean and k, from people" in answer._repr_html_()
+
+    def test_a_sum_is_of_numbers_before_the_cut(self, opened: Open) -> None:
+        """Eleven groups without a row: their noise is on both sides of 0."""
+        inner = "SELECT score, COUNT(*) AS n FROM people WHERE region = 'west' GROUP BY score"
+        sums = [
+            opened(seed=seed)
+            .query(f"SELECT SUM(n) AS s FROM ({inner}) AS g", rho=0.01)
+            .to_frame(cut=False)["s"][0]
+            for seed in range(60)
+        ]
+        assert abs(np.mean(sums)) < 4 * np.std(sums) / np.sqrt(len(sums))
+
+    def test_their_intervals_hold_as_often_as_promised(
+        self, opened: Open, frame: pd.DataFrame
+    ) -> None:
+        """Noise is from seeds, so that this is the same every time."""
+        sql = (
+            "SELECT SUM(n) AS s, AVG(n) AS a, MIN(n) AS low, MAX(n) AS high, COUNT(*) FILTER (WHERE n > 247) AS many "
+            f"FROM ({self.INNER}) AS g"
+        )
+        counts = [*frame["region"].value_counts(), 0]
+        true = {"s": sum(counts), "a": np.mean(counts), "low": min(counts), "high": max(counts),
+                "many": sum(count > 247 for count in counts)}  # fmt: skip
+        held = []
+        for seed in range(60):
+            shown = opened(seed=seed).query(sql, rho=0.001, confidence=0.8).to_frame().iloc[0]
+            held.append(
+                all(
+                    shown[f"{name}_low"] <= exact <= shown[f"{name}_high"]
+                    for name, exact in true.items()
+                )
+            )
+        assert np.mean(held) >= 0.8
+
+    def test_a_count_of_groups_says_how_many_may_satisfy_a_condition(self, opened: Open) -> None:
+        sql = f"SELECT COUNT(*) AS k FROM ({self.INNER} HAVING COUNT(*) > {{}}) AS g"
+        sure = opened(scale=0.0).query(sql.format(100), rho=1)
+        assert sure.to_frame().values.tolist() == [[2, 2, 2]]
+        assert (sure.hidden, sure.all_groups().rows) == (2, (0, 1, 2, 3))
+        doubtful = opened().query(sql.format(100), rho=1e-6).to_frame()
+        assert (doubtful["k_low"][0], doubtful["k_high"][0]) == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("sql", "inner", "asked"),
+    [
+        (
+            "SELECT COUNT(*) AS n FROM people WHERE score > (SELECT AVG(score) FROM people)",
+            "SELECT AVG(score) FROM people",
+            "SELECT COUNT(*) AS n FROM people WHERE score > :mean",
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM people CROSS JOIN (SELECT AVG(score) AS a FROM people) AS m WHERE score > m.a",
+            "SELECT AVG(score) AS a FROM people",
+            "SELECT COUNT(*) AS n FROM people WHERE score > :a",
+        ),
+        (
+            "WITH m AS (SELECT SUM(gain) FROM people) SELECT COUNT(*) AS n FROM people, m",
+            "SELECT SUM(gain) FROM people",
+            "SELECT COUNT(*) AS n FROM people WHERE gain < :total",
+        ),
+        (
+            "SELECT region, COUNT(*) AS n FROM people GROUP BY region HAVING n > (SELECT COUNT(*) / 4 FROM people)",
+            "SELECT COUNT(*) / 4 FROM people",
+            "SELECT region, COUNT(*) AS n FROM people GROUP BY region HAVING n > :number",
+        ),
+    ],
+    ids=["where", "join", "cte", "having"],
+)  # fmt: skip
+def test_results_do_not_flow_back_but_may_be_written(
+    opened: Open, sql: str, inner: str, asked: str
+) -> None:
+    """The hint names both statements, and they work."""
+    session = opened()
+    with pytest.raises(SqlError, match="do not flow back into rows") as caught:
+        session.query(sql, rho=0.1)
+    name = re.search(r":(\w+)", asked)[1]  # type: ignore[index]
+    assert f"Ask {inner} in a cell of its own. Then write :{name} for" in caught.value.hint
+    assert session.budget.spent.rho == 0
+    number = session.query(inner, rho=0.1).estimates[0].estimate[0]
+    session.query(asked, rho=0.1, params={name: number})
+
+
+def test_ends_of_intervals_are_the_columns_that_are_there(opened: Open) -> None:
+    sql = "SELECT COUNT(*) AS n{} FROM people"
+    session = opened()
+    plain = session.query(sql.format(""), rho=1)
+    ends = session.query(sql.format(", DP_INTERVAL_LOW(n), DP_INTERVAL_HIGH(n)"), rho=1)
+    assert ends.to_frame().equals(plain.to_frame())
+    for wrong, hint in (
+        ("DP_INTERVAL_LOW(m)", "Leave it out"),
+        ("DP_INTERVAL_LOW(n) AS x", "n_low and n_high"),
+    ):
+        with pytest.raises(SqlError) as caught:
+            session.query(sql.format(f", {wrong}"), rho=1)
+        assert hint in caught.value.hint
 
 
 def test_an_inference_refuses_what_it_does_not_show(opened: Open) -> None:

@@ -29,6 +29,8 @@ ONE = "Write one SELECT over one table."
 JOIN = "Write FROM a JOIN b ON a.x = b.x."
 SHAPE = "Write COUNT(*), COUNT(x), SUM(x) or AVG(x)"
 
+BY_SEX = "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex"
+
 # text, what is said, what it points at, a part of the hint
 REFUSED = [
     # other statements
@@ -717,6 +719,38 @@ REFUSED = [
     ("SELECT COUNT(*) n FROM t HAVING n", "this must be a condition", "n", "BETWEEN"),
     ("SELECT COUNT(*) n FROM t HAVING m > 1", "'m' is neither a group column", "m", "Declared: n"),
     ("SELECT COUNT(*) n FROM t HAVING age > 1", "'age' is not in GROUP BY", "age", "aggregate it"),
+    # queries around results
+    (
+        f"SELECT MEDIAN(n) FROM ({BY_SEX})",
+        "this aggregate of results is not",
+        "MEDIAN(n)",
+        "SUM, AVG",
+    ),
+    (
+        f"SELECT COUNT(DISTINCT n) FROM ({BY_SEX})",
+        "this aggregate of results is not",
+        "n",
+        "SUM, AVG",
+    ),
+    (f"SELECT n, COUNT(*) FROM ({BY_SEX}) GROUP BY n", "a group needs labels", "n", "CASE WHEN n"),
+    (f"SELECT sex, SUM(n) FROM ({BY_SEX})", "'sex' is not in GROUP BY", "sex", "or aggregate it"),
+    (f"SELECT nope FROM ({BY_SEX})", "unknown column 'nope'", "nope", "Declared: sex, n"),
+    (f"SELECT age FROM ({BY_SEX})", "unknown column 'age'", "age", "Declared: sex, n"),
+    (
+        f"SELECT n FROM ({BY_SEX}) WHERE SUM(n) > 3",
+        "an aggregate cannot stand here",
+        "SUM(n)",
+        "HAVING",
+    ),
+    (f"SELECT SUM(AVG(n)) FROM ({BY_SEX})", "an aggregate cannot stand here", "AVG(n)", "HAVING"),
+    (
+        f"SELECT n FROM ({BY_SEX}) HAVING RANK() OVER (ORDER BY n) < 3",
+        "after HAVING",
+        "RANK",
+        "QUALIFY",
+    ),
+    (f"SELECT n AS a, n AS a FROM ({BY_SEX})", "two results are called 'a'", "a", "AS"),
+    (f"SELECT * EXCLUDE (n) FROM ({BY_SEX})", "* takes no EXCLUDE", "n", "Name the columns"),
     # malformed
     ("SELECT", "there is no FROM", None, "Tables: t"),
     ("SELECT COUNT(* FROM t", "not valid SQL", "FROM", "Close a bracket."),
