@@ -261,11 +261,10 @@ def check_rows(source: Source, select: exp.Select) -> None:
         results = [item for item in inner.expressions if item.find(exp.AggFunc) is not None]
         if not results:
             continue
-        text = f"SELECT {source.written(inner)}"
         name = results[0].alias or _NUMBERS.get(type(results[0]), "number")
         place = f"{node.alias}.{name}" if any(node is one for one in joined) else "the brackets"
         source.refuse(
             "released results do not flow back into rows: each row would read all others",
-            f"Ask {text} in a cell of its own. Then write :{name} for {place}, with the number that you saw.",
+            f"Ask {source.written(inner)} in a cell of its own. Then write :{name} for {place}, with the number that you saw.",
             node,
         )

@@ -347,8 +347,6 @@ REFUSED = [
     (OF.format("amount"), "'amount' is not in GROUP BY", "amount"),
     (OF.format("SUM(who) AS x"), "'who' is the column of the privacy unit", "who"),
     (OF.format("ROW_NUMBER() OVER () AS x"), "window functions", "ROW_NUMBER"),
-    ("SELECT COUNT(*) FROM (SELECT shop, COUNT(*) AS n FROM sales GROUP BY shop) AS p",
-     "can group only by the id of the privacy unit", "shop"),
     ("SELECT who, COUNT(*) FROM (SELECT who, COUNT(*) AS n FROM sales GROUP BY who) AS p GROUP BY who",
      "'who' is the column of the privacy unit", "who"),
     ("SELECT COUNT(*) FROM (SELECT who, COUNT(*) AS n FROM sales GROUP BY who) AS p WHERE who = 3",
