@@ -181,7 +181,7 @@ class Splitter:
     def _result(self, inner: Node, alias: str, node: Node) -> None:
         """Read a result that is shown as it is released."""
         output = self.aggregates.output(inner, alias, len(self.results))
-        name = alias or unused(output.alias, {*self.names})
+        name = alias or unused(output.alias, {*self.listing.names})
         result = None if self.deciding else self._equal(output, listed=False)
         if result is None:
             result = self._add(output)
