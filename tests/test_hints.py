@@ -322,8 +322,8 @@ WRONG_SQL = [
      "SELECT COUNT(*) FROM t WHERE n IN (3, 4)"),
     ("SELECT sex, n, COUNT(*) FROM t GROUP BY sex n", "Put a comma between sex and n.",
      "SELECT sex, n, COUNT(*) FROM t GROUP BY sex, n"),
-    ("SELECT COUNT(*) FROM t WHERE COUNT(*) > 3", "Compare columns here. Conditions on aggregates are answered by",
-     "SELECT COUNT(*) FROM t WHERE n > 3"),
+    ("SELECT COUNT(*) FROM t WHERE COUNT(*) > 3", "Compare columns here, and aggregates in HAVING.",
+     "SELECT COUNT(*) FROM t HAVING COUNT(*) > 3"),
 ]  # fmt: skip
 
 

@@ -225,7 +225,7 @@ class Conditions:
             if isinstance(side, exp.AggFunc):
                 self.refuse(
                     "WHERE and FILTER cannot contain aggregates",
-                    "Compare columns here. Conditions on aggregates are answered by session.decide.",
+                    "Compare columns here, and aggregates in HAVING.",
                     side,
                 )
         if not isinstance(left, exp.Column) and (

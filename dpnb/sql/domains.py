@@ -382,7 +382,7 @@ class Domains:
             if isinstance(part, exp.AggFunc | exp.Window):
                 self.refuse(
                     "WHERE and FILTER cannot contain aggregates",
-                    "Compare columns here. Conditions on aggregates are answered by session.decide.",
+                    "Compare columns here, and aggregates in HAVING.",
                     part,
                 )
             if isinstance(part, exp.CurrentDate | exp.CurrentTimestamp | exp.CurrentTime):

@@ -281,7 +281,14 @@ class Source:
             self.refuse("only one statement is allowed", "Put each in its own cell.", statements[1])
         tree = statements[0]
         if not isinstance(tree, exp.Select):
-            self.refuse("only SELECT is supported", "Write SELECT ... FROM a table.", tree)
+            several = isinstance(tree, exp.SetOperation)
+            self.refuse(
+                "only SELECT is supported",
+                "Write each SELECT as a statement of its own, with ; between them."
+                if several
+                else "Write SELECT ... FROM a table.",
+                tree,
+            )
         if sum(1 for _ in tree.walk()) > MAX_NODES:
             raise SqlError(f"the statement has more than {MAX_NODES:,} parts", "Make it shorter.")
         return tree

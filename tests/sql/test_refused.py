@@ -79,12 +79,12 @@ REFUSED = [
     ("FROM t", "only SELECT is supported", "FROM", "Write SELECT"),
     ("PIVOT t ON sex USING COUNT(*)", "only SELECT is supported", "PIVOT", "Write SELECT"),
     ("PREPARE x AS SELECT 1", "only SELECT is supported", "PREPARE", "Write SELECT"),
-    ("SELECT 1 UNION SELECT 2", "only SELECT is supported", "UNION", "Write SELECT"),
+    ("SELECT 1 UNION SELECT 2", "only SELECT is supported", "UNION", "Write each SELECT"),
     (
         "SELECT COUNT(*) FROM t INTERSECT SELECT COUNT(*) FROM t",
         "only SELECT is supported",
         "INTERSECT",
-        "Write SELECT",
+        "Write each SELECT",
     ),
     # several statements
     ("SELECT COUNT(*) FROM t; SELECT 1", "only one statement is allowed", "1", "own cell"),
