@@ -155,9 +155,7 @@ class Conditions:
         if node.find(exp.Select, exp.Subquery) is not None:
             self.refuse(
                 "subqueries are not supported: no condition uses what rows of another query say",
-                "Write the values out."
-                if isinstance(node, exp.In | exp.Exists)
-                else "Write the values out, or ask for the number first and write it as :name.",
+                "Write the values out.",
                 node,
             )
         if not _is_plain(node) and self.is_expression(node):

@@ -242,7 +242,6 @@ def test_missing_values_are_not_counted_as_a_value():
     "condition",
     [
         "sex IN (SELECT DISTINCT sex FROM t)",
-        "wage > (SELECT AVG(wage) FROM t)",
         "EXISTS (SELECT 1 FROM t)",
     ],
 )
@@ -250,7 +249,7 @@ def test_no_condition_uses_rows_of_a_query(condition):
     error = refused(f"SELECT COUNT(*) FROM t WHERE {condition}")
     assert "no condition uses what rows of another query say" in error.what
     assert error.text == condition
-    assert (":name" in error.hint) is (">" in condition)
+    assert error.hint == "Write the values out."
 
 
 PLACES = [
