@@ -94,6 +94,9 @@ GOOD = [
     "SELECT COUNT(*) AS n FROM t WHERE age < 17",
     "SELECT sex, VAR_POP(wage) AS v, STDDEV(age) / AVG(age) AS c, MEDIAN(code) AS m FROM t GROUP BY sex",
     "SELECT QUANTILE(wage, 0.9) - MEDIAN(wage) AS r, VARIANCE(code * wage) FROM t WHERE day IS NOT NULL",
+    "SELECT sex, ROUND(AVG(wage), 1) AS m, LN(COUNT(*)) AS l FROM t GROUP BY sex HAVING COUNT(*) > 5 ORDER BY m / l",
+    "SELECT job, COUNT(*) / SUM(COUNT(*)) OVER () AS p FROM t GROUP BY job QUALIFY RANK() OVER (ORDER BY SUM(wage)) < 3",
+    "SELECT MAX(n) AS most, COUNT(*) AS k FROM (SELECT sex, COUNT(*) AS n FROM t GROUP BY sex HAVING AVG(age) > 40) AS g",
 ]
 BAD = [
     "SELECT",

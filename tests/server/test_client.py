@@ -54,6 +54,17 @@ class TestResults:
         fresh = remote.query(sql, rho=0.0001)
         assert fresh.estimates == local.query(sql, rho=0.0001).estimates
 
+    def test_what_is_shown_of_results_comes_over(self, remote, local):
+        sql = (
+            "SELECT sex, ROUND(COUNT(*), -1) AS tens, RANK() OVER (ORDER BY COUNT(*)) AS place FROM people "
+            "GROUP BY sex HAVING COUNT(*) > 2000 ORDER BY tens"
+        )
+        fresh, stored = remote.query(sql, rho=0.001), remote.query(sql, rho=0.001)
+        assert stored == local.query(sql, rho=0.001)
+        assert fresh.shown == stored.shown
+        assert f"HAVING hides {stored.hidden or 'none'} of 2 groups" in repr(stored)
+        assert stored.all_groups() == local.query(sql, rho=0.001).all_groups()
+
     def test_deep_formulas_come_over(self, remote, local):
         deep = "COUNT(*)" + " + COUNT(*)" * 30
         sql = f"SELECT {deep} AS n FROM people WHERE {'NOT (' * 20}sex = 'Male'{')' * 20}"
