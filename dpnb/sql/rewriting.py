@@ -113,10 +113,20 @@ def spelled(source: Source, select: exp.Select) -> exp.Select:
     """Write functions and CASE in one spelling, before names are known; changes the tree."""
     # parts before what they are parts of
     for node in reversed([*select.walk()]):
+        if isinstance(node, exp.Select):
+            _group_all(node)
         new = _spelled(source, node)
         if new is not None:
             node.replace(_marked(new, source.span(node)))
     return select
+
+
+def _group_all(select: exp.Select) -> None:
+    """Write GROUP BY ALL as what of the SELECT list is neither an aggregate nor a constant."""
+    group = select.args.get("group")
+    if group is not None and group.args.get("all") and not others(group.args, "all"):
+        keys = [_value(item).copy() for item in select.expressions if _is_key(item)]
+        select.set("group", exp.Group(expressions=keys) if keys else None)
 
 
 def _spelled(source: Source, node: Node) -> Node | None:
@@ -247,12 +257,9 @@ class _Rewriting:
 
     def _group(self) -> None:
         group = self.tree.args.get("group")
-        if group is None or others(group.args, "expressions", "all"):
+        if group is None or others(group.args, "expressions"):
             return
-        if group.args.get("all"):
-            keys = [_value(item).copy() for item in self.tree.expressions if _is_key(item)]
-        else:
-            keys = [self._key(node) for node in group.expressions]
+        keys = [self._key(node) for node in group.expressions]
         # GROUP BY () is one group of all rows
         keys = [key for key in keys if not (isinstance(key, exp.Tuple) and not key.expressions)]
         self.tree.set("group", exp.Group(expressions=keys) if keys else None)

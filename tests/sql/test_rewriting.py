@@ -77,6 +77,7 @@ SAME = [
     ("SELECT sex AS s, COUNT(*) AS n FROM t GROUP BY S", "SELECT sex AS s, COUNT(*) AS n FROM t GROUP BY sex"),
     ("SELECT sex, shop, COUNT(*) AS n FROM t GROUP BY ALL", "SELECT sex, shop, COUNT(*) AS n FROM t GROUP BY sex, shop"),
     ("SELECT COUNT(*) AS n FROM t GROUP BY ALL", "SELECT COUNT(*) AS n FROM t"),
+    ("SELECT AVG(s) AS m FROM (SELECT person, SUM(IF(yes, wage, 0)) AS s FROM t GROUP BY ALL)", "SELECT AVG(s) AS m FROM (SELECT person, SUM(CASE WHEN yes = 1 THEN wage ELSE 0 END) AS s FROM t GROUP BY person)"),
     ("SELECT COUNT(*) AS n FROM t GROUP BY ()", "SELECT COUNT(*) AS n FROM t"),
     ("SELECT sex, COUNT(*) AS n FROM t GROUP BY sex, 1, (sex)", "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex"),
     # a column of FROM comes before an alias
