@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dpnb.codes import Code, Interval
 from dpnb.schema.predicates import And, Predicate, Within, simplify
 from dpnb.schema.schema import Schema
-from dpnb.sql.values import Arithmetic, Case, Column, Number, Value, bounds_of
+from dpnb.sql.values import Arithmetic, Case, Column, Mapped, Number, Value, bounds_of, subvalues
 from dpnb.views.histogram import Histogram
 from dpnb.views.measures import Count, Distinct, Sum, Units
 from dpnb.views.text import predicate_text
@@ -239,9 +239,23 @@ class Domain:
                 self._along(single, value.name),
                 self._along(present, value.name),
             )
+        if isinstance(value, Mapped):
+            return self._mapped(value)
         if isinstance(value, Arithmetic):
             return self._arithmetic(value)
         return self._case(value)
+
+    def _mapped(self, value: Mapped) -> tuple[Values, Bools, Bools]:
+        import numpy as np
+
+        piece = self.pieces[self._place[value.column]]
+        outputs = [value.numbers(low) for low, _ in piece.cells]
+        outputs += [value.numbers.null] * piece.missing
+        values = np.array([0.0 if output is None else float(output) for output in outputs])
+        present = np.array([output is not None for output in outputs])
+        along = self._along(values, value.column)
+        # each bin is in one piece
+        return along, np.ones_like(along, dtype=bool), self._along(present, value.column)
 
     def _arithmetic(self, value: Arithmetic) -> tuple[Values, Bools, Bools]:
         import numpy as np
@@ -305,6 +319,10 @@ def _intervals(view: View) -> Iterator[tuple[str, Code, Code]]:
         for low, high, _ in key.numbers.pieces:
             yield key.column, low, high
     value = view.measure.value
+    for part in [] if value is None else subvalues(value):
+        if isinstance(part, Mapped):
+            for low, high, _ in part.numbers.pieces:
+                yield part.column, low, high
     for predicate in (view.where, *([] if value is None else _conditions(value))):
         for atom in _atoms(predicate):
             for low, high in atom.intervals:

@@ -19,7 +19,7 @@ from dpnb.engines.marginals import Marginals, MarginalScan
 from dpnb.engines.stored import Codes, Mask, Vector
 from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import And, Predicate, Within
-from dpnb.sql.values import Column
+from dpnb.sql.values import Column, Mapped
 from dpnb.views.measures import Count, Measure, Scan, Sum
 
 if TYPE_CHECKING:
@@ -40,22 +40,31 @@ _BLOCK = 2**16
 class _Wanted:
     """What is counted: the rows that satisfy a condition, or a column's values in them.
 
-    ``summed`` is the sum whose values are rounded one by one, or the bounds of a sum of what is stored.
+    ``value`` is the column, or numbers of its codes. ``summed`` is the sum whose values are rounded or
+    looked up one by one, or the bounds of a sum of what is stored.
     """
 
     condition: Predicate
-    column: str | None
+    value: Column | Mapped | None
     summed: Sum | tuple[Fraction, Fraction] | None = None
+
+    @property
+    def column(self) -> str | None:
+        """The column of the value."""
+        if isinstance(self.value, Mapped):
+            return self.value.column
+        return None if self.value is None else self.value.name
 
     @classmethod
     def by(cls, measure: Measure, condition: Predicate) -> _Wanted:
         """Return what a measure is computed from."""
-        if not isinstance(measure.value, Column):
+        value = measure.value
+        if not isinstance(value, Column | Mapped):
             return cls(condition, None)
-        summed = None
-        if isinstance(measure, Sum):
-            summed = measure if measure.rounded else measure.bounds
-        return cls(condition, measure.value.name, summed)
+        if not isinstance(measure, Sum):
+            return cls(condition, value)
+        one_by_one = measure.rounded or isinstance(value, Mapped)
+        return cls(condition, value, measure if one_by_one else measure.bounds)
 
 
 class _Totals:
@@ -70,21 +79,28 @@ class _Totals:
         self._wanted, self._codes, self._groups = wanted, codes, groups
         self._by_value = (
             codes is not None
-            and not isinstance(wanted.summed, Sum)
+            and (isinstance(wanted.value, Mapped) or not isinstance(wanted.summed, Sum))
             and 0 < groups * codes.size <= most
         )
         self._width = codes.size + 1 if codes is not None and self._by_value else 1
         self._counts = np.zeros(groups * self._width, np.int64)
         self._sums = np.zeros(groups if wanted.summed else 0, np.int64)
+        self._look_up = None
+        if codes is not None and isinstance(wanted.value, Mapped) and not self._by_value:
+            measure = wanted.summed if isinstance(wanted.summed, Sum) else Count(wanted.value)
+            self._look_up = codes.mapped(wanted.value, measure)
 
     def serve(self, wanted: _Wanted) -> bool:
         """Return whether what is wanted can be read from these totals."""
         own = self._wanted
-        if own == wanted or own.condition != wanted.condition or wanted.summed:
+        if own == wanted or own.condition != wanted.condition:
             return own == wanted
-        if wanted.column is not None:
-            return own.column == wanted.column
-        return self._by_value or self._codes is None or self._codes.complete
+        if self._by_value:
+            rounded = isinstance(wanted.value, Column) and isinstance(wanted.summed, Sum)
+            return not rounded and wanted.column in (own.column, None)
+        if wanted.summed or wanted.value is not None:
+            return not wanted.summed and own.value == wanted.value
+        return self._codes is None or (self._codes.complete and isinstance(own.value, Column))
 
     def add(self, groups: Vector, rows: slice, keep: Mask | None) -> None:
         """Add a block: the group of each row, and whether it is kept."""
@@ -97,30 +113,40 @@ class _Totals:
             numbers = groups * np.uint32(self._width) + values
             self._counts += _counted(numbers, len(self._counts), keep)
             return
-        if not codes.complete:
+        if self._look_up is not None:
+            present, ticks = (look_up(values) for look_up in self._look_up)
+            keep = present if keep is None else present & keep
+        elif not codes.complete:
             present = ~codes.missing(values)
             keep = present if keep is None else present & keep
         self._counts += _counted(groups, self._groups, keep)
         if summed:
-            weights = (
-                codes.ticks(values, summed)
-                if isinstance(summed, Sum)
-                else codes.clamped(values, summed)
-            )
+            if self._look_up is not None:
+                weights = ticks
+            elif isinstance(summed, Sum):
+                weights = codes.ticks(values, summed)
+            else:
+                weights = codes.clamped(values, summed)
             self._sums += _counted(groups, self._groups, keep, weights).astype(np.int64)
 
     def of(self, measure: Measure) -> Vector:
         """Return a measure of each group, shape (groups,), in ticks."""
-        counts = self._counts.reshape(self._groups, self._width)
+        counts, codes = self._counts.reshape(self._groups, self._width), self._codes
+        if codes is not None and isinstance(measure.value, Mapped):
+            if not self._by_value:
+                return self._sums if isinstance(measure, Sum) else counts.sum(axis=1)
+            look_up = codes.mapped(measure.value, measure)[isinstance(measure, Sum)]
+            vector: Vector = counts @ look_up(np.arange(self._width)).astype(np.int64)
+            return vector
         if self._by_value and measure.value is not None:
             counts = counts[:, :-1]
         present: Vector = counts.sum(axis=1)
-        if self._codes is None or not isinstance(measure, Sum):
+        if codes is None or not isinstance(measure, Sum):
             return present
         sums = self._sums
         if self._by_value:
-            sums = counts @ self._codes.clamped(np.arange(self._codes.size), measure.bounds)
-        return self._codes.total(measure, sums, present)
+            sums = counts @ codes.clamped(np.arange(codes.size), measure.bounds)
+        return codes.total(measure, sums, present)
 
 
 def _counted(
@@ -223,7 +249,8 @@ class Arrays:
             self.have(scan.columns)
             and all(groups == 0 for groups, _ in scan.parts())
             and all(
-                isinstance(measure, Count | Sum) and isinstance(measure.value, Column | None)
+                isinstance(measure, Count | Sum)
+                and isinstance(measure.value, Column | Mapped | None)
                 for measure, _ in scan.measures
             )
             and math.prod(_sizes(scan.keys)) <= MOST_GROUPS

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from dpnb.codes import Code
+from dpnb.codes import Code, StepFunction
 from dpnb.engines import steps
 from dpnb.engines.bounding import order_of_cells, order_of_rows
 from dpnb.engines.contributions import FINE, ContributionScan, Part
@@ -20,7 +20,7 @@ from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import EVERY, And, Predicate, Within
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
-from dpnb.sql.values import Arithmetic, Column, Number, Value, bounds_of
+from dpnb.sql.values import Arithmetic, Column, Mapped, Number, Value, bounds_of
 from dpnb.views.measures import MAX_SUMMED, Count, Distinct, Measure, Scan, Sum, Units
 
 
@@ -291,6 +291,12 @@ class Dialect:
     def predicate(self, predicate: Predicate) -> str:
         """Return the SQL of a predicate; NULL counts as false."""
         if isinstance(predicate, Within):
+            if len(predicate.intervals) > steps.MOST_CASES:
+                inside = ((low, high, "TRUE") for low, high in predicate.intervals)
+                null = "TRUE" if predicate.null else None
+                return (
+                    f"COALESCE({self.mapped(StepFunction(inside, null), predicate.column)}, FALSE)"
+                )
             tests = [self._within(predicate.column, *ends) for ends in predicate.intervals]
             if predicate.null:
                 tests.append(f"{self.column(predicate.column)} IS NULL")
@@ -373,6 +379,10 @@ class Dialect:
             return [(f"COUNT(DISTINCT {given(self.value(measure.value))})", 1)]
         if isinstance(measure, Units):
             return [(f"COUNT(DISTINCT {given('u')})", 1)]
+        if isinstance(measure.value, Mapped):
+            return [
+                (f"CAST(SUM({given(self._mapped_ticks(measure.value, measure))}) AS BIGINT)", 1)
+            ]
         value = self.summand(measure)
         count = self._count(given(self.value(measure.value)))
         if not test and (present or self._is_complete(measure.value)):
@@ -392,6 +402,15 @@ class Dialect:
             total = self._by_mean(given(value), count)
         terms = [(total, scale)]
         return terms if offset == 0 else [*terms, (count, -offset)]
+
+    def mapped(self, function: StepFunction[str], name: str) -> str:
+        """Return the SQL of a step function of a column's code, whose outputs are SQL."""
+        return steps.mapped(function, self.column(name))
+
+    def _mapped_ticks(self, value: Mapped, measure: Sum) -> str:
+        """Return the SQL of the ticks of a mapped value, which are public numbers."""
+        ticks = value.numbers.then(measure.ticks).then(str)
+        return self.mapped(ticks, value.column)
 
     def summand(self, measure: Sum) -> str:
         """Return the SQL of what a sum adds up, before it is rounded.
@@ -452,6 +471,12 @@ class Dialect:
             if bounds_of(value, self._schema).integral:
                 return f"CAST({value.value.numerator} AS BIGINT)"
             return literal(float(value.value))
+        if isinstance(value, Mapped):
+            whole = bounds_of(value, self._schema).integral
+            numbers = value.numbers.then(
+                lambda number: f"CAST({number} AS BIGINT)" if whole else literal(float(number))
+            )
+            return self.mapped(numbers, value.column)
         # one type throughout: narrow integers overflow, and DuckDB would pick decimals for some
         kind = "BIGINT" if bounds_of(value, self._schema).integral else "DOUBLE"
 
@@ -611,7 +636,9 @@ class Dialect:
                 test += f" AND {self.value(measure.value)} IS NOT NULL"
             return f"CASE WHEN {test} THEN CAST(1 AS TINYINT) ELSE CAST(0 AS TINYINT) END"
         value = self.summand(measure)
-        if measure.rounded:
+        if isinstance(measure.value, Mapped):
+            ticks = self._mapped_ticks(measure.value, measure)
+        elif measure.rounded:
             ticks = self._rounded_ticks(measure, value)
         else:
             ticks = _whole_ticks(measure, value)

@@ -18,6 +18,7 @@ from dpnb.engines.steps import literal
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real
 from dpnb.schema.predicates import EVERY, Predicate
 from dpnb.schema.reading import FALSE, NUMBER, TRUE
+from dpnb.sql.values import Mapped
 from dpnb.views.measures import TICKS, Measure, Sum
 
 WHOLE = {"TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN"}
@@ -228,7 +229,12 @@ class SparkDialect(Dialect):
         Sums of large whole numbers are taken in two parts: over billions of rows they exceed 64
         bits.
         """
-        if not isinstance(measure, Sum) or measure.rounded or measure.largest <= TICKS:
+        if (
+            not isinstance(measure, Sum)
+            or isinstance(measure.value, Mapped)
+            or measure.rounded
+            or measure.largest <= TICKS
+        ):
             return super().terms(measure, condition, present=present)
         value = f"CAST({self.summand(measure)} AS BIGINT)"
         test = "" if condition == EVERY else f"CASE WHEN {self.predicate(condition)} THEN "

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Sequence
 
-from dpnb.codes import Code, Scale
+from dpnb.codes import Code, Scale, StepFunction
 from dpnb.schema.columns import Category
 from dpnb.schema.partition import Partition
 
@@ -48,7 +48,7 @@ def number(key: Partition, column: str) -> str:
         )
         return shifted if null is None else f"COALESCE({shifted}, {null})"
     if len(key.numbers.pieces) > MOST_CASES:
-        found = _searched(key, column, 0, len(key.numbers.pieces))
+        found = _searched(key.numbers.pieces, column)
         return (
             f"CASE WHEN {column} IS NULL THEN {'NULL' if null is None else null} ELSE {found} END"
         )
@@ -127,12 +127,18 @@ def _cases(key: Partition, column: str) -> str:
     return f"CASE {' '.join([*cases, f'WHEN {column} IS NULL THEN {null}'])} END"
 
 
-def _searched(key: Partition, column: str, first: int, last: int) -> str:
-    """Return the SQL of a search among the intervals from the first to before the last."""
-    if last - first == 1:
-        low, high, group = key.numbers.pieces[first]
-        return f"CASE WHEN {column} BETWEEN {literal(low)} AND {literal(high)} THEN {group} END"
-    middle = (first + last) // 2
-    low = key.numbers.pieces[middle][0]
-    below, above = _searched(key, column, first, middle), _searched(key, column, middle, last)
-    return f"CASE WHEN {column} < {literal(low)} THEN {below} ELSE {above} END"
+def _searched(pieces: Sequence[tuple[Code, Code, object]], column: str) -> str:
+    """Return the SQL of a search among intervals, for what stands beside the one that is found."""
+    if len(pieces) == 1:
+        ((low, high, output),) = pieces
+        return f"CASE WHEN {column} BETWEEN {literal(low)} AND {literal(high)} THEN {output} END"
+    middle = len(pieces) // 2
+    below, above = _searched(pieces[:middle], column), _searched(pieces[middle:], column)
+    return f"CASE WHEN {column} < {literal(pieces[middle][0])} THEN {below} ELSE {above} END"
+
+
+def mapped(function: StepFunction[str], column: str) -> str:
+    """Return the SQL of a step function whose outputs are SQL."""
+    found = _searched(function.pieces, column) if function.pieces else "NULL"
+    null = "NULL" if function.null is None else function.null
+    return f"(CASE WHEN {column} IS NULL THEN {null} ELSE {found} END)"

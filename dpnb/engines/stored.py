@@ -15,7 +15,8 @@ from dpnb.codes import Code, StepFunction
 from dpnb.schema.columns import Kind, Real, code_bytes
 from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import Within
-from dpnb.views.measures import Sum
+from dpnb.sql.values import Mapped
+from dpnb.views.measures import Measure, Sum
 
 Vector: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -92,6 +93,17 @@ class Codes:
         """Return whole numbers to add up for a sum; see :meth:`total`."""
         return (
             self.ticks(values, measure) if measure.rounded else self.clamped(values, measure.bounds)
+        )
+
+    def mapped(
+        self, value: Mapped, measure: Measure
+    ) -> tuple[Callable[[Vector], Vector], Callable[[Vector], Vector]]:
+        """Return functions from stored values to whether each has a number, and to its ticks."""
+        numbers = value.numbers
+        ticks = numbers.then(measure.ticks if isinstance(measure, Sum) else lambda _: 1)
+        return (
+            self.lookup(numbers.then(lambda _: True), False, np.dtype(np.bool_)),
+            self.lookup(ticks, 0, np.dtype(np.int64)),
         )
 
     def clamped(self, values: Vector, bounds: tuple[Fraction, Fraction]) -> Vector:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from dpnb.codes import StepFunction
 from dpnb.schema import partition, predicates
 from dpnb.schema.joins import own_name
 from dpnb.schema.partition import column_of
@@ -16,7 +17,7 @@ from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import plain_formula, read_formula
 from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Derived, Key, Query
-from dpnb.sql.values import Arithmetic, Case, Column, Number, Value
+from dpnb.sql.values import Arithmetic, Case, Column, Mapped, Number, Value
 
 
 def plain_value(value: Value | None) -> Any:
@@ -28,6 +29,10 @@ def plain_value(value: Value | None) -> Any:
         return None if value is None else value.name
     if isinstance(value, Number):
         return {"number": str(value.value)}
+    if isinstance(value, Mapped):
+        pieces = [[low, high, str(number)] for low, high, number in value.numbers.pieces]
+        null = value.numbers.null
+        return {"map": [value.column, pieces, None if null is None else str(null)]}
     if isinstance(value, Arithmetic):
         return {value.operator: [plain_value(value.left), plain_value(value.right)]}
     branches = [[plain(condition), plain_value(result)] for condition, result in value.branches]
@@ -41,6 +46,10 @@ def read_value(data: Any) -> Value | None:
     ((word, parts),) = data.items()
     if word == "number":
         return Number(Fraction(parts))
+    if word == "map":
+        column, pieces, null = parts
+        numbers = [(low, high, Fraction(number)) for low, high, number in pieces]
+        return Mapped(column, StepFunction(numbers, None if null is None else Fraction(null)))
     if word == "case":
         *branches, default = parts
         cases = tuple((predicates.read(test), read_value(result)) for test, result in branches)

@@ -6,14 +6,17 @@ from fractions import Fraction
 
 from sqlglot import expressions as exp
 
-from dpnb.schema.predicates import EVERY, NONE, Predicate
+from dpnb.schema.predicates import EVERY, NONE, Predicate, Within
 from dpnb.sql.conditions import Conditions
+from dpnb.sql.constants import is_constant
+from dpnb.sql.domains import MOST_PIECES
 from dpnb.sql.functions import Function
 from dpnb.sql.source import Node, others
 from dpnb.sql.values import (
     Arithmetic,
     Case,
     Column,
+    Mapped,
     Number,
     Operator,
     Value,
@@ -61,7 +64,10 @@ class Arguments:
                     node.parent,
                 )
             return Column(column)
-        argument = self._value(inner, 0)
+        if function is Function.COUNT and self._is_mapped(inner):
+            argument = self._of_one_column(function, inner)
+        else:
+            argument = self._value(inner, 0)
         if argument is None:
             self.refuse(
                 "this expression is NULL in every row", "Give it a value in some rows.", node
@@ -109,6 +115,10 @@ class Arguments:
             self.refuse("the expression is nested too deeply", "Flatten it.", node)
         if isinstance(node, exp.Paren):
             return self._value(node.this, depth + 1)
+        if isinstance(node, exp.If):
+            node = exp.Case(ifs=[node], default=node.args.get("false"))
+        if not isinstance(node, exp.Column) and self._is_mapped(node):
+            return self._of_one_column(Function.SUM, node)
         if isinstance(node, exp.Column):
             column = self.conditions.column(node)
             if not self.schema[column].numeric:
@@ -134,6 +144,76 @@ class Arguments:
         if node.find(exp.Select, exp.Subquery) is not None:
             self.refuse("subqueries are not supported", "Write the values out.", node)
         self.refuse("this is not supported inside an aggregate", _ALLOWED, node)
+
+    def _is_plain(self, node: Node) -> bool:
+        """Return whether a node is arithmetic and CASE on numeric columns as they stand."""
+        if isinstance(node, exp.Paren | exp.Neg):
+            return self._is_plain(node.this)
+        if isinstance(node, exp.Column):
+            return not self.conditions.is_expression(node) or (
+                self.schema[self.conditions.column(node)].numeric
+            )
+        if isinstance(node, exp.Case):
+            results = [branch.args["true"] for branch in node.args["ifs"]]
+            default = node.args.get("default")
+            return node.this is None and all(
+                map(self._is_plain, [*results, *([] if default is None else [default])])
+            )
+        if type(node) in OPERATORS:
+            divided = isinstance(node, exp.Div) and node.expression.find(exp.Column) is not None
+            return not divided and self._is_plain(node.this) and self._is_plain(node.expression)
+        return isinstance(node, exp.Literal | exp.Placeholder | exp.Null)
+
+    def _is_mapped(self, node: Node) -> bool:
+        """Return whether a node is read as numbers of the codes of its only column."""
+        is_closed = node.find(exp.AggFunc, exp.Window, exp.Select) is None
+        return is_closed and not self._is_plain(node) and self.conditions.is_expression(node)
+
+    def _of_one_column(self, function: Function, node: Node) -> Value | None:
+        """Read an expression of one column; return None if it is missing in every row."""
+        (column,) = self.conditions.domains.columns(node)
+        scale = self.schema[column].scale
+        if not scale.integral or scale.high - scale.low >= MOST_PIECES:
+            value = self._wide(node, column)
+            if value is not None:
+                return value
+        column, found, holds = self.conditions.domains.outputs(node)
+        if function is Function.COUNT:
+            numbers = found.then(lambda _: Fraction(1))
+        elif holds in ("text", "date"):
+            self.refuse(
+                f"this is a {holds}, not a number", "Count it, or compare it with a value.", node
+            )
+        else:
+            numbers = found.then(lambda output: Fraction(output))  # type: ignore[arg-type]
+        value = Mapped(column, numbers, str(node.sql(dialect="duckdb")))
+        return value if value.outputs else None
+
+    def _wide(self, node: Node, column: str) -> Value | None:
+        """Read some functions of a column of very many values as CASE; return None for others."""
+        inner, scale = Column(column), self.schema[column].scale
+        constants = [*node.expressions, node.args.get("expression")]
+        constants = [part for part in constants if part is not None]
+        if not isinstance(node.this, exp.Column) or not all(map(is_constant, constants)):
+            return None
+        if not self.schema[column].numeric or len(constants) != (not isinstance(node, exp.Abs)):
+            return None
+        present = Within(column, ((scale.low, scale.high),))
+        if isinstance(node, exp.Abs):
+            negative = Within(column, self.schema[column].compare("<", 0))
+            return Case(((negative, commuted("*", Number(Fraction(-1)), inner)),), inner)
+        constant = Number(self.number(constants[0]))
+
+        def compared(operator: str) -> Within:
+            return Within(column, self.schema[column].compare(operator, constant.value))
+
+        if isinstance(node, exp.Least | exp.Greatest):
+            # a missing value is left out of the comparison
+            kept = compared("<=" if isinstance(node, exp.Least) else ">=")
+            return Case(((kept, inner),), constant)
+        if isinstance(node, exp.Coalesce):
+            return Case(((present, inner),), constant)
+        return Case(((compared("="), None),), inner) if isinstance(node, exp.Nullif) else None
 
     def number(self, node: Node) -> Fraction:
         """Read a constant number of moderate size."""

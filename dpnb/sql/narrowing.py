@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dpnb.codes import Interval, Scale
 from dpnb.schema.predicates import EVERY, NONE, And, Or, Predicate, Within, simplify
-from dpnb.sql.values import Bounds, Case, Column, Number, Value, bounds_of, image
+from dpnb.sql.values import Bounds, Case, Column, Mapped, Number, Value, bounds_of, image
 
 if TYPE_CHECKING:
     from dpnb.schema.schema import Schema
@@ -97,6 +97,14 @@ def codes_of(predicate: Predicate, column: str, scale: Scale) -> Sequence[Interv
     return codes
 
 
+def _allows_missing(predicate: Predicate, column: str, schema: Schema) -> bool:
+    """Return whether a column may be missing in a row that satisfies a condition."""
+    if isinstance(predicate, Within):
+        return column not in schema.complete and (predicate.column != column or predicate.null)
+    parts = (_allows_missing(part, column, schema) for part in predicate.parts)
+    return any(parts) if isinstance(predicate, Or) else all(parts)
+
+
 def cases(case: Case, rows: Predicate, schema: Schema) -> Iterator[tuple[Predicate, Value | None]]:
     """Return the branches of a CASE, each with the condition of the rows that take it."""
     for condition, result in case.branches:
@@ -113,6 +121,16 @@ def span_of(value: Value, schema: Schema, rows: Predicate) -> Span | None:
         codes = codes_of(rows, value.name, schema[value.name].scale)
         low, high = min(codes, default=None), max(codes, default=None)
         return None if low is None or high is None else (Fraction(low[0]), Fraction(high[1]))
+    if isinstance(value, Mapped):
+        codes = codes_of(rows, value.column, schema[value.column].scale)
+        outputs = [
+            output
+            for low, high, output in value.numbers.pieces
+            if any(first <= high and low <= last for first, last in codes)
+        ]
+        if value.numbers.null is not None and _allows_missing(rows, value.column, schema):
+            outputs.append(value.numbers.null)
+        return (min(outputs), max(outputs)) if outputs else None
     if isinstance(value, Case):
         steps = itertools.count()
         parts = [

@@ -28,7 +28,7 @@ from dpnb.sql.formulas import (
 from dpnb.sql.functions import Function
 from dpnb.sql.narrowing import STEPS, Span, allows, cases, codes_of, negation, span_of
 from dpnb.sql.query import Aggregate, Derived, Query
-from dpnb.sql.values import Arithmetic, Column, Number, Value
+from dpnb.sql.values import Arithmetic, Column, Mapped, Number, Value
 
 Bound: TypeAlias = Fraction | float
 """An exact number, or a float if it is infinite."""
@@ -113,6 +113,8 @@ def _present(value: Value | None, schema: Schema) -> Predicate:
         return (
             EVERY if value.name in schema.complete else _within(value.name, (scale.low, scale.high))
         )
+    if isinstance(value, Mapped):
+        return Within(value.column, value.numbers.support, value.numbers.null is not None)
     if isinstance(value, Arithmetic):
         return And((_present(value.left, schema), _present(value.right, schema)))
     return Or(

@@ -6,10 +6,11 @@ The result of an operation is missing if any operand is, as in SQL.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from dpnb.codes import StepFunction
 from dpnb.schema.columns import MAX_INTEGER, Integer, Real
 
 if TYPE_CHECKING:
@@ -76,7 +77,30 @@ class Case:
         return names
 
 
-Value: TypeAlias = Column | Number | Arithmetic | Case
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A number for each code of a column, and perhaps for a missing value.
+
+    ``text`` is how a statement writes it; what is read from a ledger has none.
+    """
+
+    column: str
+    numbers: StepFunction[Fraction]
+    text: str = field(default="", compare=False)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that the value uses."""
+        return frozenset((self.column,))
+
+    @property
+    def outputs(self) -> tuple[Fraction, ...]:
+        """The different numbers, that of a missing value last."""
+        null = self.numbers.null
+        return tuple(dict.fromkeys([*self.numbers.outputs, *([] if null is None else [null])]))
+
+
+Value: TypeAlias = Column | Number | Arithmetic | Case | Mapped
 """A number, or a missing value, for each row. A bare column can also be a category or a date."""
 
 
@@ -117,6 +141,22 @@ def bounds_of(value: Value, schema: Schema) -> Bounds:
     return Bounds(low, high, is_whole and low >= -MAX_INTEGER and high <= MAX_INTEGER)
 
 
+def present_in(value: Value, schema: Schema) -> Value | None:
+    """Return a value that is missing in the same rows; None if it is missing in none.
+
+    Of a mapped one it does not matter which numbers there are.
+    """
+    if isinstance(value, Mapped):
+        scale = schema[value.column].scale
+        if value.numbers.support != ((scale.low, scale.high),):
+            return Mapped(value.column, value.numbers.then(lambda _: Fraction(1)))
+        if value.numbers.null is not None:
+            return None
+        value = Column(value.column)
+    # in a column that is never missing, all rows have a value
+    return None if isinstance(value, Column) and value.name in schema.complete else value
+
+
 def subvalues(value: Value) -> Iterator[Value]:
     """Return a value and everything it is computed from, except conditions."""
     yield value
@@ -141,6 +181,9 @@ def _image(value: Value, parts: list[Bounds], schema: Schema) -> tuple[Fraction,
         return Fraction(kind.low), Fraction(kind.high), isinstance(kind, Integer)
     if isinstance(value, Number):
         return value.value, value.value, value.value.denominator == 1
+    if isinstance(value, Mapped):
+        whole = all(output.denominator == 1 for output in value.outputs)
+        return min(value.outputs), max(value.outputs), whole
     if isinstance(value, Case):
         return min(part.low for part in parts), max(part.high for part in parts), True
     left, right = parts

@@ -17,7 +17,7 @@ from dpnb.schema.predicates import EVERY, Predicate
 from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import plain_value
 from dpnb.sql.narrowing import bounds_within
-from dpnb.sql.values import Bounds, Column, Value, bounds_of
+from dpnb.sql.values import Bounds, Column, Mapped, Value, bounds_of
 
 MAX_ROWS = 2**40
 """Sums of one measure over this many rows still fit in 64 bits."""
@@ -105,6 +105,11 @@ class Sum:
         """Least and greatest value; rounded ones are moved by half a step at most."""
         return self.shift + self.least * self.step, self.shift + self.greatest * self.step
 
+    def ticks(self, number: Fraction) -> int:
+        """Return the ticks of a number, within those of the bounds."""
+        ticks = math.floor((number - self.shift) / self.step + Fraction(1, 2))
+        return min(max(ticks, self.least), self.greatest)
+
     def definition(self) -> list[Any]:
         """Return the public definition as plain data."""
         value = plain_value(self.value)
@@ -162,6 +167,8 @@ def sum_of(value: Value, schema: Schema, rows: Predicate = EVERY, *, centred: bo
     if centred and bounds.is_narrow:
         bounds = bounds_of(value, schema)
     shift = (bounds.low + bounds.high) / 2 if centred else Fraction(0)
+    if isinstance(value, Mapped):
+        return _mapped_sum(value, bounds, shift)
     if bounds.integral:
         if max(bounds.high - shift, shift - bounds.low) <= 2**30:
             return _whole_sum(value, bounds, shift)
@@ -177,6 +184,8 @@ def sum_about(value: Value, schema: Schema, origin: Fraction, rows: Predicate = 
     of the largest distance (docs/methods/probe.md, definition 2).
     """
     bounds = bounds_within(value, schema, rows)
+    if isinstance(value, Mapped):
+        return _mapped_sum(value, bounds, origin)
     reach = max(abs(bounds.high - origin), abs(bounds.low - origin))
     if bounds.integral and reach * origin.denominator <= 2**30:
         return _whole_sum(value, bounds, origin)
@@ -193,8 +202,11 @@ def read_sum(data: Sequence[Any], value: Value, schema: Schema) -> Sum:
     """
     shift, step, least, greatest = Fraction(data[2]), Fraction(data[3]), int(data[4]), int(data[5])
     bounds = bounds_of(value, schema)
-    # whole numbers are rounded only if they are large, to steps that are larger than one
-    rounded = not bounds.integral or step != Fraction(1, shift.denominator)
+    if isinstance(value, Mapped):
+        rounded = any((output - shift) % step for output in value.outputs)
+    else:
+        # whole numbers are rounded only if they are large, to steps that are larger than one
+        rounded = not bounds.integral or step != Fraction(1, shift.denominator)
     read = Sum(value, shift, step, rounded, least, greatest)
     slack = step if rounded else 0
     ends = shift + least * step + slack, shift + greatest * step - slack
@@ -205,6 +217,15 @@ def read_sum(data: Sequence[Any], value: Value, schema: Schema) -> Sum:
 
 def _whole_sum(value: Value, bounds: Bounds, shift: Fraction) -> Sum:
     step = Fraction(1, shift.denominator)
+    least, greatest = (int((end - shift) / step) for end in (bounds.low, bounds.high))
+    return Sum(value, shift, step, rounded=False, least=least, greatest=greatest)
+
+
+def _mapped_sum(value: Mapped, bounds: Bounds, shift: Fraction) -> Sum:
+    """Return a sum of public numbers: in steps that all of them are multiples of, if these suffice."""
+    step = Fraction(1, math.lcm(*((output - shift).denominator for output in value.outputs)))
+    if max(abs(bounds.high - shift), abs(bounds.low - shift)) > 2**30 * step:
+        return _rounded_sum(value, bounds, float(shift))
     least, greatest = (int((end - shift) / step) for end in (bounds.low, bounds.high))
     return Sum(value, shift, step, rounded=False, least=least, greatest=greatest)
 

@@ -13,10 +13,13 @@ from dpnb.schema.joins import is_looked_up
 from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import EVERY, And, Predicate, Within
 from dpnb.schema.schema import Schema
-from dpnb.sql.values import Arithmetic, Column, Number, Value
+from dpnb.sql.values import Arithmetic, Column, Mapped, Number, Value
 from dpnb.views.histogram import Histogram
 from dpnb.views.measures import Count, Distinct, Units
 from dpnb.views.view import View
+
+_SPELLED = 4
+"""Most different numbers of a mapped value that are listed."""
 
 
 def literal(kind: Kind, code: Code) -> str:
@@ -106,6 +109,8 @@ def value_text(value: Value | None, schema: Schema) -> str:
         return _name(value.name)
     if isinstance(value, Number):
         return _number_text(value.value)
+    if isinstance(value, Mapped):
+        return value.text or _mapped_text(value, schema)
     if isinstance(value, Arithmetic):
         sides = (value_text(side, schema) for side in (value.left, value.right))
         return f"({f' {value.operator} '.join(sides)})"
@@ -114,6 +119,19 @@ def value_text(value: Value | None, schema: Schema) -> str:
         for test, result in value.branches
     )
     return f"CASE{branches} ELSE {value_text(value.default, schema)} END"
+
+
+def _mapped_text(value: Mapped, schema: Schema) -> str:
+    """Return a mapped value as SQL; in words if it has many values."""
+    name, numbers = _name(value.column), value.numbers
+    if len(value.outputs) > _SPELLED:
+        return f"{len(value.outputs):,} values of {name}"
+    branches = "".join(
+        f" WHEN {predicate_text(Within(value.column, numbers.where(output), numbers.null == output), schema)}"
+        f" THEN {_number_text(output)}"
+        for output in value.outputs
+    )
+    return f"CASE{branches} END"
 
 
 def _number_text(value: Fraction) -> str:

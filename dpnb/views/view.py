@@ -20,7 +20,7 @@ from dpnb.schema.predicates import EVERY, NONE, And, Predicate, Within, can_hold
 from dpnb.schema.schema import Schema, Unit, groups_counted
 from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Query
-from dpnb.sql.values import Column
+from dpnb.sql.values import Column, present_in
 from dpnb.views.measures import Count, Distinct, Measure, Scan, Units, sum_of
 
 LATTICE_BITS = 22
@@ -166,9 +166,7 @@ def views_of(aggregate: Aggregate, query: Query, version: int) -> dict[str, View
         return View(query.table, version, keys, where, measure, schema=query.schema)
 
     value, schema = aggregate.value, query.schema
-    # in a column that is never missing, all rows have a value
-    complete = isinstance(value, Column) and value.name in schema.complete
-    count = Count(None if complete else value)
+    count = Count(None if value is None else present_in(value, schema))
     match aggregate.function:
         case Function.COUNT:
             return {"count": view(count)}

@@ -263,7 +263,7 @@ REFUSED = [
         SHAPE,
     ),
     # arithmetic inside aggregates
-    ("SELECT SUM(sex + 1) FROM t", "'sex' is not a numeric column", "sex", "CASE WHEN sex ="),
+    ("SELECT SUM(UPPER(sex)) FROM t", "this is a text, not a number", "sex", "Count it"),
     ("SELECT AVG(age * day) FROM t", "'day' is not a numeric column", "day", "CASE WHEN day ="),
     ("SELECT COUNT(age + sex) FROM t", "'sex' is not a numeric column", "sex", "CASE WHEN"),
     (
@@ -275,48 +275,17 @@ REFUSED = [
     ("SELECT SUM(age / a) FROM t", "the divisor must be a number", "a", "SUM(a) / SUM(b)"),
     ("SELECT SUM(age / 0) FROM t", "this divides by 0", "age / 0", "Change the divisor"),
     ("SELECT SUM(age / (2 - 2)) FROM t", "this divides by 0", "2 - 2", "Change the divisor"),
-    ("SELECT SUM(1 / age) FROM t", "the divisor must be a number", "age", "SUM(a) / SUM(b)"),
-    (
-        "SELECT SUM(age % 2) FROM t",
-        "this is not supported inside an aggregate",
-        "age % 2",
-        "CASE WHEN",
-    ),
-    (
-        "SELECT SUM(age // 2) FROM t",
-        "this is not supported inside an aggregate",
-        "age // 2",
-        "CASE WHEN",
-    ),
-    (
-        "SELECT SUM(age ** 2) FROM t",
-        "this is not supported inside an aggregate",
-        "age ** 2",
-        "CASE WHEN",
-    ),
-    (
-        "SELECT SUM(ABS(age)) FROM t",
-        "this is not supported inside an aggregate",
-        "ABS(age)",
-        "Use columns",
-    ),
     (
         "SELECT SUM(age + random()) FROM t",
-        "this is not supported inside an aggregate",
+        "RANDOM is not supported here",
         "random",
-        "Use columns",
+        "Functions of numbers: IF",
     ),
     (
         "SELECT SUM(age || 30) FROM t",
-        "this is not supported inside an aggregate",
+        "this is a text, not a number",
         "age || 30",
-        "CASE WHEN",
-    ),
-    (
-        "SELECT SUM(age::INT) FROM t",
-        "this is not supported inside an aggregate",
-        "age",
-        "Use columns",
+        "Count it",
     ),
     (
         "SELECT SUM(IF(age > 3, 1, sex)) FROM t",
