@@ -118,7 +118,7 @@ def test_no_row_changes_a_sum_by_more_than_it_claims(in_memory):
 
 
 @pytest.mark.parametrize("kind", [Integer(0, 200), Real(0, 200)], ids=["whole", "real"])
-@pytest.mark.parametrize("in_memory", [(), None], ids=["sql", "arrays"])
+@pytest.mark.parametrize("in_memory", [(), ("x",)], ids=["sql", "arrays"])
 @pytest.mark.parametrize("rows", [5, 3000])
 @pytest.mark.parametrize("centred", [False, True])
 def test_the_engine_clamps_to_the_narrower_bounds_last(kind, in_memory, rows, centred):
@@ -127,6 +127,7 @@ def test_the_engine_clamps_to_the_narrower_bounds_last(kind, in_memory, rows, ce
     narrow = sum_of(Column("x"), schema, Within("x", ((50, 60),)), centred=centred)
     frame = pd.DataFrame({"x": np.full(rows, 200.0)})
     engine = DuckDBEngine(Table("t", frame, schema, in_memory=in_memory))
+    engine.bound(bytes(32))
     try:
         for measured in (narrow, sum_of(Column("x"), schema, centred=centred)):
             scan = Scan((), EVERY, ((measured, EVERY),))
