@@ -300,7 +300,7 @@ class Dialect:
             tests = [self._within(predicate.column, *ends) for ends in predicate.intervals]
             if predicate.null:
                 tests.append(f"{self.column(predicate.column)} IS NULL")
-            return f"({' OR '.join(tests)})"
+            return f"({' OR '.join(tests)})" if tests else "FALSE"
         conjunction = isinstance(predicate, And)
         if not predicate.parts:
             return "TRUE" if conjunction else "FALSE"
