@@ -28,9 +28,11 @@ from dpnb.risk.profile import RiskProfile
 from dpnb.risk.rows import Rows
 from dpnb.risk.selection import STEPS
 from dpnb.schema.partition import Label, Partition, declared, labels
+from dpnb.schema.persons import origin
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
 from dpnb.sql.canonical import read
+from dpnb.views.measures import Distinct
 from dpnb.views.view import View, view_keys
 
 MOST_LINES = 4_096
@@ -221,26 +223,30 @@ def _earlier(current_plan: Plan, table: Table, store: Store) -> Earlier:
     one_off_levels: dict[str, Fraction] = {}
     closed: set[str] = set()
     for charge in state.charges.values():
-        table_name = charge.query.get("target", charge.query).get("table")
-        if table_name != table.name:
+        table_name = str(charge.query.get("target", charge.query).get("table"))
+        if table.name not in (table_name, origin(table_name)):
             continue
         if not charge.levels:
             one_off_levels[charge.request] = state.releases[charge.request].spent.level(
                 state.privacy
             )
-        elif charge.version != version:
+        elif charge.version != version or table_name != table.name:
             closed |= charge.levels.keys()
         else:
             query = read(charge.query, table.schema)
             accuracy = read_accuracy(
                 query, current_plan.privacy, None, **{current_plan.privacy.parameter: 1}
             )
-            views |= plan(query, accuracy, version, current_plan.privacy).views
-    # answers from declared views count in full
+            views |= {
+                name: view
+                for name, view in plan(query, accuracy, version, current_plan.privacy).views.items()
+                if not isinstance(view.measure, Distinct)
+            }
+    # answers from declared views, and numbers of different values, count in full
     closed |= {
         name
         for charge in state.charges.values()
-        if charge.levels and charge.query["table"] == table.name
+        if charge.levels and charge.query.get("table") == table.name
         for name in charge.levels.keys() - views.keys()
     }
     constant = sum(map(state.finest, closed), sum(one_off_levels.values(), Fraction(0)))

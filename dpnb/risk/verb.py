@@ -16,6 +16,7 @@ from dpnb.releases.call import Call
 from dpnb.releases.runner import Runner
 from dpnb.risk.context import RiskContext
 from dpnb.risk.plan import family, options, paper_look, profile
+from dpnb.sql.functions import Function
 
 
 def risk(
@@ -41,7 +42,13 @@ def risk(
         _check(store)
         accuracy = {store.accountant.privacy.parameter: 1, "split": split}
         call = Call("risk", sql, accuracy, params)
-        context = RiskContext(sql, statement(runner, OWNER, call).plan(), runner)
+        plan = statement(runner, OWNER, call).plan()
+        if any(one.function is Function.DISTINCT for one in plan.query.measured):
+            raise RequestError(
+                "what a row adds to COUNT(DISTINCT ...) depends on the other rows",
+                "Leave it out of the statement.",
+            )
+        context = RiskContext(sql, plan, runner)
         look: Callable[[], Any]
         if mode == "paper":
             look = paper_look(context, noise_family)

@@ -5,6 +5,7 @@ Numbers of theorems, errors and oracles are those of docs/methods/rdr.md.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import math
@@ -778,6 +779,28 @@ class TestSignedLosses:
             profile.signed_losses(answer)
         assert refusal.value.hint == "Look at the histogram instead."
         assert profile.histogram().to_frame()["rows"].sum() == 4
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "WITH p AS (SELECT id, SUM(x) AS s FROM t GROUP BY id) SELECT AVG(s) AS a FROM p",
+        "SELECT COUNT(DISTINCT x) AS n FROM t",
+        "SELECT COUNT(*) AS n FROM t WHERE id IN (SELECT id FROM t GROUP BY id HAVING COUNT(*) > 1)",
+    ],
+    ids=["lines of persons", "different values", "rows of chosen persons"],
+)
+def test_earlier_answers_whose_parts_are_unknown_count_in_full(sql):
+    frame = pd.DataFrame({"id": [1, 1, 2, 3, 3], "x": [1, 2, 3, 3, 3]})
+    table = Table("t", frame, Schema({"x": Integer(0, 9)}), dpnb.Unit("id", max_rows=2))
+    with contextlib.closing(dpnb.Curator(table, budget=dpnb.Budget(rho=1))) as curator:
+        curator.session().query(sql, rho="0.1")
+        statement = "SELECT COUNT(*) AS n FROM t"
+        alone, all_of_them = (
+            curator.risk(statement, cumulative=cumulative).losses(rho=0.2).to_frame()
+            for cumulative in (False, True)
+        )
+    assert (all_of_them["loss"].min() - alone["loss"].min()).round(9) >= 0.1
 
 
 class TestStatements:

@@ -16,7 +16,7 @@ from scipy import stats
 
 from dpnb import Category, Integer, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
-from dpnb.errors import DpnbError, RequestError, SqlError
+from dpnb.errors import DpnbError, RequestError
 from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.loss import Picked, PickedRational, amount_text
 from dpnb.privacy.noise import SecureNoise
@@ -411,7 +411,7 @@ class TestRefusals:
 
     def test_statements_whose_contributions_depend_on_others_rows(self, opened, patients):
         curator = opened(patients["few"], rho=1)
-        with pytest.raises(SqlError):
+        with pytest.raises(RequestError, match="depends on the other rows"):
             curator.risk("SELECT COUNT(DISTINCT ill) AS n FROM t").choose(guesses=60, at_most=50)
         curator.session().query(SQL, rho="0.01")
         profile = curator.risk(SQL, cumulative=True)
