@@ -328,7 +328,6 @@ TABLES = {
 BAD = [
     "SELECT id, COUNT(*) FROM t GROUP BY id",
     "SELECT COUNT(*) FROM t WHERE id = 918273645",
-    "SELECT COUNT(id) FROM t",
     "SELECT SUM(id) FROM t",
     "SELECT COUNT(DISTINCT id, g) FROM t",
     "SELECT COUNT(DISTINCT id + 0) FROM t",

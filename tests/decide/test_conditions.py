@@ -302,7 +302,6 @@ class TestRefusals:
             "count(*) > count(id)",
             "count(*) BETWEEN x AND 9",
             "count(*) BETWEEN 3 AND (SELECT 9)",
-            "count(*) > 1 + 1",
             "count(*) > 'a'",
             "count(*) > NULL",
             "count(*) > TRUE",
@@ -321,7 +320,6 @@ class TestRefusals:
             "sum(x) / count(*) > 3",
             "5 BETWEEN count(*) AND 9",
             "EXISTS (SELECT 1)",
-            "count(*) > 5 AND k = 'a'",
         ],
     )
     def test_what_is_no_comparison_of_an_aggregate_with_a_number(

@@ -505,14 +505,6 @@ def test_thresholds_are_for_all_groups():
         session.decide(sql.replace("COUNT(*)", "AVG(age)"), thresholds={"q": everywhere}, rows=5)
 
 
-def test_a_query_with_having_points_here(session):
-    for sql in (SQL, "SELECT city FROM t GROUP BY city HAVING COUNT(*) > 5"):
-        with pytest.raises(RequestError, match="session.decide"):
-            session.query(sql, epsilon=1)
-    with pytest.raises(SqlError, match="DISTINCT is not supported"):
-        session.query("SELECT city, COUNT(DISTINCT age) AS n FROM t GROUP BY city", epsilon=1)
-
-
 def test_ledgers_that_cannot_account_for_it():
     sql = "SELECT city FROM t GROUP BY city HAVING COUNT(*) > 100"
     policy = dpnb.Policy(mechanism="additive")

@@ -130,7 +130,7 @@ OPTIONS = [
     ({"predicates": ["job = 'z'"]}, "'a', 'b'", {"predicates": ["job = 'a'"], "k": 1}),
     (
         {"predicates": ["age > 7 ORDER BY age"]},
-        "Order by|column|alias|Write",
+        "Order by|column|alias|Write|aggregate",
         {"predicates": ["age > 7"], "k": 1},
     ),
     ({"predicates": ["age > 7;"]}, "Write only what would follow WHERE", {"predicates": ["age > 7"], "k": 1}),
