@@ -42,20 +42,24 @@ def is_formula(node: Node) -> bool:
 
 def is_result(node: Node) -> bool:
     """Return whether a node is an aggregate, or arithmetic on aggregates and numbers."""
-    inner = bare(node)
-    if is_statistic(inner) or not isinstance(inner, _COMBINING):
-        return is_statistic(inner) or isinstance(inner, _RESULTS)
-    operands = _operands(inner)
-    return any(map(is_result, operands)) and all(
-        is_result(operand) or _is_constant(operand) for operand in operands
-    )
+    return _nature(node) == "result"
 
 
-def _is_constant(node: Node) -> bool:
+def holds_result(node: Node) -> bool:
+    """Return whether there is an aggregate in a node."""
+    return any(isinstance(part, _RESULTS) or is_statistic(part) for part in node.walk())
+
+
+def _nature(node: Node) -> Literal["result", "constant", ""]:
     inner = bare(node)
-    if isinstance(inner, _COMBINING):
-        return all(map(_is_constant, _operands(inner)))
-    return isinstance(inner, exp.Literal | exp.Placeholder)
+    if is_statistic(inner) or isinstance(inner, _RESULTS):
+        return "result"
+    if isinstance(inner, exp.Literal | exp.Placeholder):
+        return "constant"
+    natures = set(map(_nature, _operands(inner))) if isinstance(inner, _COMBINING) else {""}
+    if "" in natures:
+        return ""
+    return "result" if "result" in natures else "constant"
 
 
 def _operands(node: Node) -> list[Node]:

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from sqlglot import expressions as exp
 
-from dpnb.sql.aggregates import SHAPE, is_result
+from dpnb.sql.aggregates import SHAPE, holds_result
 from dpnb.sql.conditions import COMPARISONS, Conditions
 from dpnb.sql.constants import is_constant
 from dpnb.sql.expressions import MAX_DEPTH, OPERATORS, Arguments
@@ -74,7 +74,7 @@ class Scalars:
                 return expression
         if node.find(exp.Select, exp.Subquery) is not None:
             self.refuse("subqueries are not supported", "Write the values out.", node)
-        computed = any(map(is_result, node.walk()))
+        computed = holds_result(node)
         self.refuse("this expression is not supported", _ALLOWED if computed else SHAPE, node)
 
     def number(self, node: Node, depth: int = 0) -> Expression:
