@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -13,7 +13,7 @@ from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.private import Stamp
 from dpnb.releases.memo import Memo
-from dpnb.schema.table import Table
+from dpnb.schema.schema import Schema
 from dpnb.views.definitions import read_view
 from dpnb.views.view import View
 
@@ -76,7 +76,7 @@ class ReleaseCache:
     """Reads analysts' releases from an accountant; about the tables it has only public facts."""
 
     memo: Memo
-    tables: Mapping[str, Table]
+    schema_of: Callable[[str], Schema]
 
     def known(self, store: Store, rows: Collection[str], table: str) -> Known:
         """Return the releases that some accounts have for the current version of a table."""
@@ -149,7 +149,7 @@ class ReleaseCache:
     def _view(self, name: str, definition: Mapping[str, Any]) -> View | None:
         def make() -> View | None:
             try:
-                return read_view(definition, self.tables[definition["table"]].schema)
+                return read_view(definition, self.schema_of(definition["table"]))
             except (KeyError, ValueError):
                 return None
 

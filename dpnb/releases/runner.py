@@ -139,7 +139,7 @@ class Runner:
             paired = [pair for table in base_tables for pair in table.pairs.values()]
             pairs = {pair.name: pair for pair in paired if isinstance(pair, Table)}
             self.tables |= pairs
-            self.cache = ReleaseCache(self.memo, self.tables)
+            self.cache = ReleaseCache(self.memo, lambda name: self.tables[name].schema)
             self.store.open(
                 list(self.tables.values()),
                 partial(self._fingerprint, {}),
