@@ -67,9 +67,9 @@ def reachable(root, depth=6):
             if id(item) in seen or isinstance(item, (str, bytes, int, float, type)):
                 continue
             seen[id(item)] = item
+            if isinstance(item, dict):
+                following += list(item.values())
             if not type(item).__module__.startswith("dpnb"):
-                if isinstance(item, dict):
-                    following += list(item.values())
                 continue
             following += list(getattr(item, "__dict__", {}).values())
             following += [

@@ -356,7 +356,6 @@ BAD = [
     of_persons("SELECT id, LIST(x) AS l FROM t"),
     of_persons("SELECT id, COUNT(*) AS k FROM t", where="WHERE k > 3"),
     of_persons("SELECT id, COUNT(*) AS k FROM t", where=f"WHERE id = {SECRET}"),
-    "SELECT COUNT(*) FROM (SELECT g, COUNT(*) AS n FROM t GROUP BY g) AS p",
 ]
 
 

@@ -253,10 +253,6 @@ class TestRefused:
             remote.decide(SQL, u=0.5)
         assert spent(house) == 0
 
-    def test_a_query_with_having_points_here(self, remote):
-        with pytest.raises(DpnbError, match="decide"):
-            remote.query(SQL, rho=0.01)
-
     def test_unknown_options_are_refused_before_anything_is_sent(self, remote, house):
         house.service.close()
         with pytest.raises(RequestError, match="unknown option"):
