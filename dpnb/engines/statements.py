@@ -274,9 +274,11 @@ class StatementEngine(ABC):
         """
         names, rows = self._scored(scan)
         limit = "" if most is None else f" LIMIT {most + 1}"
+        columns = ", ".join(names)
+        # threads finish in any order
         statement = (
-            f"SELECT {', '.join(names)}, COUNT(*) AS n FROM ({rows}) AS scored "
-            f"GROUP BY {', '.join(names)}{limit}"
+            f"SELECT {columns}, COUNT(*) AS n FROM ({rows}) AS scored "
+            f"GROUP BY {columns} ORDER BY {columns}{limit}"
         )
         lines = self._numbers([statement], len(names) + 1)
         if most is not None and lines.shape[1] > most:
