@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import difflib
 import json
 import re
 from html.parser import HTMLParser
@@ -54,6 +55,9 @@ def readable(html):
 
 def compare(name, html, regenerate):
     """Hold HTML against its golden file, or write it anew."""
+    found = readable(html)
     if regenerate:
-        (GOLDEN / name).write_text(readable(html), encoding="utf-8")
-    assert readable(html) == (GOLDEN / name).read_text(encoding="utf-8")
+        (GOLDEN / name).write_text(found, encoding="utf-8")
+    golden = (GOLDEN / name).read_text(encoding="utf-8")
+    lines = difflib.unified_diff(golden.splitlines(), found.splitlines(), lineterm="", n=0)
+    assert found == golden, "\n".join(lines)
