@@ -161,6 +161,12 @@ def read_accuracy(
             "the error of an AVG depends on the size of the group",
             "Add rows=100: the error then holds for groups of at least 100 rows.",
         )
+    if values["intervals"] == "each" and query.shown.combines:
+        # the image of a box holds where all its sides hold at once
+        raise RequestError(
+            "results are computed from several others, whose confidence intervals must hold at once",
+            "Leave intervals='each' out.",
+        )
     return Accuracy(
         level=level,
         error=errors,

@@ -142,6 +142,13 @@ def is_label(expression: Expression) -> bool:
     )
 
 
+def _combines(expression: Expression) -> bool:
+    """Return whether an expression is computed from more than one released number."""
+    found = set(parts(expression))
+    numbers = {part for part in found if isinstance(part, Field) and part.released}
+    return len(numbers) > 1 or any(isinstance(part, Window | Total) for part in found)
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column of the SELECT list: its name and its expression."""
@@ -212,6 +219,15 @@ class OuterPart:
         conditions = (one for one in (self.having, self.qualify) if one is not None)
         columns = (column.expression for column in self.columns or ())
         return (*columns, *conditions, *(term.expression for term in self.order))
+
+    @property
+    def combines(self) -> bool:
+        """Whether a number that is shown is computed from several released ones."""
+        return any(
+            _combines(column.expression)
+            for level in self.levels()
+            for column in level.columns or ()
+        )
 
 
 PLAIN = OuterPart()
