@@ -46,12 +46,15 @@ class ShownTable:
         The columns of numbers, line by line.
     windows : bool
         Whether windows go over the lines that are left.
+    totals : int or None
+        Over how many released groups totals go; None without totals.
     """
 
     keys: tuple[str, ...]
     groups: tuple[tuple[partition.Label | None, ...], ...]
     columns: tuple[Intervals, ...]
     windows: bool = False
+    totals: int | None = None
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -65,6 +68,7 @@ class ShownTable:
             "groups": [list(group) for group in self.groups],
             "columns": [Intervals.to_dict(column) for column in self.columns],
             "windows": self.windows,
+            "totals": self.totals,
         }
 
     @classmethod
@@ -75,6 +79,7 @@ class ShownTable:
             tuple(tuple(group) for group in data["groups"]),
             tuple(Intervals(**Intervals.read_fields(column)) for column in data["columns"]),
             data["windows"],
+            data["totals"],
         )
 
 
@@ -134,7 +139,7 @@ def shown(query: Query, groups: Sequence[int], results: Sequence[Intervals]) -> 
         return outcome
     windows = any(found_in(Window, level.computed()) for level in first.levels())
     table = _table(first, last.columns, lines, results, len(query.keys))
-    return replace(outcome, table=replace(table, windows=windows))
+    return replace(outcome, table=replace(table, windows=windows, totals=lines.totals))
 
 
 def _released(query: Query, groups: Sequence[int], results: Sequence[Intervals]) -> list[Line]:
@@ -163,7 +168,12 @@ class _Lines:
     doubtful: list[Line] = field(default_factory=list)
     hidden: int | None = None
     hidden_by: list[str] = field(default_factory=list)
-    added: bool = False
+    totals: int | None = None
+
+    @property
+    def added(self) -> bool:
+        """Whether lines are totals of others."""
+        return self.totals is not None
 
     def take(self, level: OuterPart) -> None:
         """Carry out one level, in SQL's order."""
@@ -228,7 +238,9 @@ class _Lines:
                 sure = sum(line.sure and found is not None for line, found in pairs)
                 known[one] = total(one.function, values, number, sure)
             sums.append(Line(bucket[0].fields if bucket else (), known=known))
-        self.lines, self.doubtful, self.added = sums, [], True
+        if self.totals is None:
+            self.totals = len(self.lines)
+        self.lines, self.doubtful = sums, []
 
     def _know(self, windows: Sequence[Window]) -> None:
         found = {window: windowed(window, self.lines) for window in windows}

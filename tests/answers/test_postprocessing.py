@@ -413,6 +413,47 @@ class TestAround:
         assert answer.all_groups().to_frame().equals(first.to_frame())
         assert "mean and k, from people" in answer._repr_html_()
 
+    @pytest.mark.parametrize(
+        "sql",
+        [
+            f"SELECT MAX(n) AS m FROM ({INNER}) AS g",
+            "SELECT GREATEST(COUNT(*), SUM(score)) AS m FROM people",
+            "SELECT region, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM people GROUP BY region",
+        ],
+    )
+    def test_intervals_that_hold_one_by_one_are_not_enough(self, opened: Open, sql: str) -> None:
+        """The largest of 16 equal counts was outside such an interval in a third of all draws."""
+        session = opened()
+        for ask in (session.query, session.price):
+            with pytest.raises(RequestError, match="must hold at once") as refused:
+                ask(sql, rho=0.1, intervals="each")
+            assert refused.value.hint == "Leave intervals='each' out."
+        assert session.budget.spent.rho == 0
+        session.query(sql, rho=0.1)
+        # of one number alone, it holds as that does
+        alone = "SELECT region, ROUND(AVG(score), 1) AS r FROM people GROUP BY region"
+        session.query(f"{alone} HAVING COUNT(*) > 5", rho=0.1, intervals="each")
+
+    @pytest.mark.parametrize(
+        ("inner", "over"),
+        [
+            ("", "the 4 groups; rows"), (" HAVING COUNT(*) > 100", "2 of the 4 groups, chosen by released numbers"),
+            (" ORDER BY n DESC LIMIT 3", "3 of the 4 groups, chosen by"),
+        ],
+    )  # fmt: skip
+    def test_it_says_over_which_groups_they_go(self, opened: Open, inner: str, over: str) -> None:
+        answer = opened(scale=0.0).query(
+            f"SELECT AVG(n) AS mean, MAX(n) AS top FROM ({self.INNER}{inner}) AS g", rho=0.1
+        )
+        left = int(over.split()[0]) if over[0].isdigit() else 4
+        largest = sorted(answer.estimates[0].estimate, reverse=True)[:left]
+        assert answer.to_frame()["mean"][0] == pytest.approx(np.mean(largest))
+        assert f"Totals go over {over}" in repr(answer)
+        assert "Those computed from them hold, too." in repr(answer)
+        assert "all groups" in answer._repr_html_()
+        assert "all rows" not in answer._repr_html_()
+        assert Answer.from_dict(json.loads(json.dumps(answer.to_dict()))).shown == answer.shown
+
     def test_a_sum_is_of_numbers_before_the_cut(self, opened: Open) -> None:
         """Eleven groups without a row: their noise is on both sides of 0."""
         inner = "SELECT score, COUNT(*) AS n FROM people WHERE region = 'west' GROUP BY score"

@@ -58,18 +58,22 @@ def sentences(answer: Answer) -> list[str]:
         words.ledger_note(answer.bill),
     ]  # fmt: skip
     more = words.rest_sentence(len((answer.shown or answer).rows) - MAX_ROWS)
-    above = more, hidden_sentence(answer), window_sentence(answer)
+    above = more, hidden_sentence(answer), over_sentence(answer)
     return [sentence for sentence in (*above, *texts) if sentence]
 
 
-def window_sentence(answer: Answer) -> str:
-    """Return over which groups windows go; '' without windows."""
-    if answer.shown is None or not answer.shown.windows:
+def over_sentence(answer: Answer) -> str:
+    """Return over which groups windows and totals go; '' without them."""
+    table = answer.shown
+    if table is None or not (table.windows or table.totals is not None):
         return ""
     left = f"the {answer.asked:,} groups"
-    if "HAVING" in answer.hidden_by:
+    if table.totals is not None and table.totals < answer.asked:
+        left = f"{table.totals:,} of {left}, chosen by released numbers"
+    elif "HAVING" in answer.hidden_by:
         left = "the groups that HAVING leaves"
-    return f"Windows go over {left}; rows without a group are in none of them."
+    what = "Windows" if table.totals is None else "Totals"
+    return f"{what} go over {left}; rows without a group are in none of them."
 
 
 def hidden_sentence(answer: Answer) -> str:
@@ -89,7 +93,11 @@ def interval_sentence(answer: Answer) -> str:
     """Return what the confidence intervals guarantee."""
     number = answer.asked * len(answer.estimates)
     sure = percent(answer.confidence)
-    meaning = words.interval_sentence(sure, number, each=answer.intervals == "each")
+    each = answer.intervals == "each"
+    meaning = words.interval_sentence(sure, number, each=each)
+    if answer.shown is not None and number > 1 and not each:
+        meaning = meaning.replace("intervals hold", "intervals of released numbers hold")
+        meaning += " Those computed from them hold, too."
     meaning += kept_note(answer.unit) + answer.past_note()
     holds = "the interval holds" if number == 1 else "the intervals hold"
     if answer.looks == "any":
@@ -176,8 +184,9 @@ def answer_body(answer: Answer) -> str:
         aggregate_head(aggregate, index, percent(answer.confidence), axis, alone=alone)
         for index, (aggregate, axis) in enumerate(zip(columns, axes, strict=True))
     )
+    whole = "all groups" if answer.grouped else "all rows"
     body = "".join(
-        f"<tr>{''.join(elements.row_head(label_text(value)) for value in table.groups[row] or ('all rows',))}"
+        f"<tr>{''.join(elements.row_head(label_text(value)) for value in table.groups[row] or (whole,))}"
         + "".join(
             aggregate_cells(
                 aggregate, index, row, axis, drawn=interval_marks(aggregate, row, axis), alone=alone
