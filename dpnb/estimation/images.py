@@ -55,26 +55,18 @@ def image(function: str, *pairs: Pair) -> Pair:
 
 def halves_away(number: float, digits: float = 0) -> float:
     """Return a number rounded to so many digits; halves go away from 0, as in SQL."""
-    if not math.isfinite(number):
-        return number
+    return _truncated(number, digits, up_from=0.5)
+
+
+def _truncated(number: float, digits: float = 0, *, up_from: float = 1.0) -> float:
+    """Cut a number off after so many digits; a rest of at least ``up_from`` counts as a whole."""
     power = float(10.0 ** abs(digits))
     scaled = number * power if digits >= 0 else number / power
     if not math.isfinite(scaled):
         return number
     whole = float(math.trunc(scaled))
-    if abs(scaled - whole) >= 0.5:
+    if abs(scaled - whole) >= up_from:
         whole += math.copysign(1.0, scaled)
-    return whole / power if digits >= 0 else whole * power
-
-
-def _truncated(number: float, digits: float = 0) -> float:
-    if not math.isfinite(number):
-        return number
-    power = float(10.0 ** abs(digits))
-    scaled = number * power if digits >= 0 else number / power
-    if not math.isfinite(scaled):
-        return number
-    whole = float(math.trunc(scaled))
     return whole / power if digits >= 0 else whole * power
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import calendar
 import datetime
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from sqlglot import expressions as exp
 
@@ -36,13 +37,13 @@ WHOLE = (
 _BITS = 8_000
 """Size of the largest numerator and denominator."""
 _TRUTHS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
-_ORDERS: dict[type, Callable[[Constant, Constant], bool]] = {
-    exp.EQ: lambda a, b: a == b,
-    exp.NEQ: lambda a, b: a != b,
-    exp.LT: lambda a, b: a < b,  # type: ignore[operator]
-    exp.LTE: lambda a, b: a <= b,  # type: ignore[operator]
-    exp.GT: lambda a, b: a > b,  # type: ignore[operator]
-    exp.GTE: lambda a, b: a >= b,  # type: ignore[operator]
+_ORDERS: dict[type, Callable[[Any, Any], bool]] = {
+    exp.EQ: operator.eq,
+    exp.NEQ: operator.ne,
+    exp.LT: operator.lt,
+    exp.LTE: operator.le,
+    exp.GT: operator.gt,
+    exp.GTE: operator.ge,
 }
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
 _PARTS = (
@@ -246,7 +247,7 @@ class Constants:
                 if isinstance(right, Span):
                     return (right.times(-1) if minus else right).after(left)
                 if _is_date(right) and minus and not isinstance(left, datetime.datetime):
-                    return Fraction((left - right).days)  # type: ignore[operator]
+                    return Fraction((left - right).days)
                 if isinstance(right, Fraction) and right.denominator == 1:
                     return left + datetime.timedelta(int(-right if minus else right))
         self.refuse(
@@ -342,7 +343,7 @@ def _time_of(value: datetime.date) -> datetime.datetime:
     return datetime.datetime.combine(value, datetime.time())
 
 
-def _is_date(value: _Computed) -> bool:
+def _is_date(value: _Computed) -> TypeGuard[datetime.date]:
     return isinstance(value, datetime.date)
 
 

@@ -85,15 +85,7 @@ def parsed(text: str) -> list[Any]:
 
 
 def evaluate(select: str, parameters: Sequence[Any] = ()) -> Arrays:
-    """Run one SELECT of public values and return its columns.
-
-    Raises
-    ------
-    EvaluationError
-        If DuckDB cannot evaluate it.
-    TimeLimitError
-        If it takes more than :data:`SECONDS`, or too much memory.
-    """
+    """Run one SELECT of public values and return its columns; it fails as :func:`run` does."""
     return run(connection(), select, lambda cursor: cursor.fetchnumpy(), parameters)
 
 

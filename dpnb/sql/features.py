@@ -331,5 +331,5 @@ def read_persons(name: str, tables: Mapping[str, Table]) -> Persons | Linked:
         where, features = definition["where"], map(Feature.read, definition["features"])
         persons = Persons.of(base, predicates.read(where), definition["keys"], features)
     if name_of(persons.definition()) != name:
-        raise ValueError("this is no table of persons of these tables")
+        raise ValueError("the name does not define a table of persons")
     return persons

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from sqlglot import expressions as exp
 
 from dpnb.sql.names import folded
-from dpnb.sql.source import Node
+from dpnb.sql.source import Node, placed
 
 _AGGREGATES = (exp.AggFunc, exp.Filter, exp.IgnoreNulls, exp.WithinGroup)
 
@@ -64,7 +64,7 @@ def members(select: Node, ids: Collection[str]) -> Node:
             query.set("group", exp.Group(expressions=[key.copy()]))
         query.set("distinct", None)
         label = exp.to_identifier(f"ids {number}", quoted=True)
-        column = _placed(exp.column(name.copy(), label.copy()), test)
+        column = placed(exp.column(name.copy(), label.copy()), test)
         joins.append(
             exp.Join(
                 this=exp.Subquery(this=query, alias=exp.TableAlias(this=label)),
@@ -167,7 +167,7 @@ class _Lines:
                 keys = {folded(key.name) for key in self.keys}
                 if value is not None and value is not node and folded(part.name) not in keys:
                     return exp.Paren(this=self.computed(value, part.name))
-                return _placed(exp.column(exp.to_identifier(part.name, quoted=True)), part)
+                return placed(exp.column(exp.to_identifier(part.name, quoted=True)), part)
             return part
 
         written = node.copy()
@@ -180,7 +180,7 @@ class _Lines:
             name = alias if alias and alias not in self.columns else self.unused(aggregate)
             self.names[text] = name
             self.columns[name] = aggregate.copy()
-        return _placed(exp.column(exp.to_identifier(self.names[text], quoted=True)), aggregate)
+        return placed(exp.column(exp.to_identifier(self.names[text], quoted=True)), aggregate)
 
     def unused(self, aggregate: Node) -> str:
         """Return a name for an aggregate without one."""
@@ -196,16 +196,3 @@ class _Lines:
             number += 1
             unique = f"{name}_{number}"
         return unique
-
-
-def _placed(node: Node, written: Node) -> Node:
-    """Give a node the place of what the user wrote, for error messages."""
-    spans = [part.meta for part in written.walk() if "start" in part.meta]
-    if spans:
-        place = {
-            "start": min(span["start"] for span in spans),
-            "end": max(span["end"] for span in spans),
-        }
-        for part in node.walk():
-            part.meta.update(place)
-    return node

@@ -10,7 +10,7 @@ from sqlglot import expressions as exp
 
 from dpnb.errors import nearest
 from dpnb.sql.quoting import as_written
-from dpnb.sql.source import MAX_NODES, Node, Source, others
+from dpnb.sql.source import MAX_NODES, Node, Source, others, placed
 
 _ROOM = 10 * MAX_NODES
 """So many nodes may be copied in all: a CTE that is used twice, in a CTE used twice, grows fast."""
@@ -156,15 +156,7 @@ class Names:
     def placed(self, node: Node, written: Node) -> Node:
         """Give a node the place of what the user wrote, for error messages."""
         self.spend(node)
-        spans = [part.meta for part in written.walk() if "start" in part.meta]
-        if spans:
-            place = {
-                "start": min(span["start"] for span in spans),
-                "end": max(span["end"] for span in spans),
-            }
-            for part in node.walk():
-                part.meta.update(place)
-        return node
+        return placed(node, written)
 
 
 def base_column(name: str, table: str) -> exp.Column:

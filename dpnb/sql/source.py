@@ -331,3 +331,13 @@ class Source:
             column=max(1, end - len(excerpt) + 1),
             text=excerpt,
         )
+
+
+def placed(node: Node, written: Node) -> Node:
+    """Give a node, with all its parts, the place of what the user wrote, for error messages."""
+    spans = [part.meta for part in written.walk() if "start" in part.meta]
+    if spans:
+        start, end = min(span["start"] for span in spans), max(span["end"] for span in spans)
+        for part in node.walk():
+            part.meta.update(start=start, end=end)
+    return node
