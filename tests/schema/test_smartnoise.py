@@ -119,7 +119,7 @@ DRAFT = "this is a draft: the file does not say whose rows these are"
         ("- 1", "the file has no entries", "Write the metadata as"),
         ("", "the file has no entries", "Write the metadata as"),
         ("a: [", "the file is not valid YAML in line 1", "Correct the file there."),
-        ("[" * 5000, "the file is not valid YAML", "Correct the file there."),
+        ("[" * 1500, "the file is not valid YAML", "Correct the file there."),
         ("a: !!python/object/apply:os.system ['true']", "the file is not valid YAML in line 1", "Correct the file there."),
     ],
 )  # fmt: skip

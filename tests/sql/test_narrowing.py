@@ -103,6 +103,9 @@ def test_no_row_changes_a_sum_by_more_than_it_claims(in_memory):
         DuckDBEngine(Table("t", ROWS.iloc[[i]], SMALL, in_memory=in_memory))
         for i in range(0, len(ROWS), 3)
     ]
+    for engine in single:
+        engine.bound(bytes(32))
+        assert (engine._arrays is not None) == (in_memory is None)
     try:
         for part, condition in itertools.product(PARTS, CONDITIONS):
             query = parse(f"SELECT SUM({part}) AS r FROM t WHERE {condition}", tables)
