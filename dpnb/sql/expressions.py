@@ -9,8 +9,8 @@ from sqlglot import expressions as exp
 from dpnb.schema.predicates import EVERY, NONE, Predicate, Within
 from dpnb.sql.conditions import Conditions
 from dpnb.sql.constants import is_constant
-from dpnb.sql.domains import MOST_PIECES
 from dpnb.sql.functions import Function
+from dpnb.sql.outputs import MOST_PIECES
 from dpnb.sql.source import Node, others
 from dpnb.sql.values import (
     Arithmetic,

@@ -15,7 +15,7 @@ from dpnb.schema.columns import Kind
 from dpnb.schema.joins import own_name
 from dpnb.schema.partition import Label, Partition, declared, grouped
 from dpnb.sql.conditions import Conditions, bare
-from dpnb.sql.domains import Plain
+from dpnb.sql.outputs import Plain
 from dpnb.sql.query import MAX_CELLS, Key
 from dpnb.sql.source import Node, others
 

@@ -13,7 +13,7 @@ from dpnb.codes import StepFunction
 from dpnb.errors import SqlError
 from dpnb.schema.columns import EPOCH
 from dpnb.schema.predicates import NONE, Within
-from dpnb.sql import dataless, domains
+from dpnb.sql import dataless, domains, outputs
 from dpnb.sql.functions import WRITTEN
 from dpnb.sql.parser import parse
 from tests.kit import functions
@@ -163,7 +163,7 @@ def test_a_value_without_result_satisfies_no_condition():
 @pytest.mark.parametrize("clothes", ["age + {} > 3", "COALESCE(age, {}) = 1", "age = ABS({})"])
 def test_nothing_else_is_evaluated(call, clothes, monkeypatch):
     ran = []
-    monkeypatch.setattr(domains, "evaluate", lambda *parts: ran.append(parts))
+    monkeypatch.setattr(outputs, "evaluate", lambda *parts: ran.append(parts))
     refusal(clothes.format(call))
     assert ran == []
 

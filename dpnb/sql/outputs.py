@@ -1,0 +1,163 @@
+"""Outputs of an expression of one column, as DuckDB computes them for some codes of the column."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from dpnb.codes import Code, StepFunction
+from dpnb.schema.columns import EPOCH, Category, Date, Kind
+from dpnb.sql.dataless import EvaluationError, evaluate
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Values: TypeAlias = npt.NDArray[np.generic]
+
+MOST_PIECES = 10_000
+"""Most intervals of codes on which an expression is constant, and so most outputs."""
+
+Plain: TypeAlias = bool | int | float | Decimal | str | datetime.date
+"""An output of an expression; times are in UTC."""
+Holds: TypeAlias = Literal["condition", "number", "text", "date", "nothing"]
+"""What the outputs of an expression are."""
+
+TYPES: dict[str, Holds] = {
+    "BOOLEAN": "condition", "VARCHAR": "text", "DATE": "date", "TIMESTAMP": "date", '"NULL"': "nothing",
+    **dict.fromkeys(
+        (
+            "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
+            "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL",
+        ),
+        "number",
+    ),
+}  # fmt: skip
+_EXACT: dict[str, Callable[[str], Plain]] = {"DECIMAL": Decimal, "HUGEINT": int}
+"""Types that NumPy does not hold exactly: they are fetched as texts."""
+
+
+class PiecesLimitError(Exception):
+    """An expression changes too often from code to code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """An expression on all codes of a column.
+
+    ``fault`` is the first code for which the expression has no result, or an infinite one; such codes
+    are without output.
+    """
+
+    function: StepFunction[Plain]
+    holds: Holds
+    fault: Code | None = None
+
+
+def _rows(kind: Kind, codes: Sequence[Code] | range) -> tuple[str, list[Any]]:
+    """Return the relation of the values v of some codes, and its parameter."""
+    if isinstance(kind, Category):
+        return "(SELECT unnest($1::VARCHAR[]) AS v)", [[kind.values[int(code)] for code in codes]]
+    if isinstance(codes, range):
+        rows, parameters = f"range({codes.start}, {codes.stop})", list[Any]()
+        rows = f"(SELECT range AS v FROM {rows})"
+    else:
+        type_name = "BIGINT" if kind.scale.integral else "DOUBLE"
+        rows, parameters = f"(SELECT unnest($1::{type_name}[]) AS v)", [list(codes)]
+    if isinstance(kind, Date):
+        rows = f"(SELECT DATE '{EPOCH}' + CAST(v AS INTEGER) AS v FROM {rows})"
+    return rows, parameters
+
+
+def type_of(text: str, kind: Kind) -> str:
+    """Return the type of an expression, without its parameters.
+
+    Raises
+    ------
+    EvaluationError
+        If no value has the types that the expression needs.
+    """
+    name = {"category": "VARCHAR", "integer": "BIGINT", "real": "DOUBLE", "date": "DATE"}[kind.kind]
+    row = f"(SELECT CAST(NULL AS {name}) AS v)"
+    (found,) = evaluate(f"SELECT typeof({text}) AS y FROM {row}")["y"].tolist()
+    return str(found).partition("(")[0]
+
+
+def _fetched(text: str, rows: str, parameters: Sequence[Any], type_name: str) -> Values:
+    shown = f"CAST({text} AS VARCHAR)" if type_name in _EXACT else text
+    values: Values = evaluate(f"SELECT {shown} AS y FROM {rows}", parameters)["y"]
+    return values
+
+
+def outputs(
+    text: str, kind: Kind, codes: Sequence[Code] | range, type_name: str
+) -> tuple[Values, npt.NDArray[np.bool_], Code | None]:
+    """Return the outputs of an expression for some codes, which are missing, and the first fault.
+
+    Raises
+    ------
+    TimeLimitError
+    """
+    import numpy as np
+
+    rows, parameters = _rows(kind, codes)
+    fault: Code | None = None
+    try:
+        values = _fetched(text, rows, parameters, type_name)
+    except EvaluationError:
+        values = _fetched(f"TRY({text})", rows, parameters, type_name)
+        fault = _first_fault(text, kind, codes, type_name)
+    missing = np.ma.getmaskarray(values)
+    values = np.ma.getdata(values)
+    if values.dtype.kind == "f":
+        odd = ~np.isfinite(values) & ~missing
+        if odd.any():
+            first = codes[int(np.argmax(odd))]
+            fault = first if fault is None else min(fault, first)
+            missing = missing | odd
+    return values, missing, fault
+
+
+def _first_fault(text: str, kind: Kind, codes: Sequence[Code] | range, type_name: str) -> Code:
+    """Return the first of some codes for which an expression raises."""
+    while len(codes) > 1:
+        half = codes[: len(codes) // 2]
+        try:
+            _fetched(text, *_rows(kind, half), type_name)
+        except EvaluationError:
+            codes = half
+        else:
+            codes = codes[len(half) :]
+    return codes[0]
+
+
+def typed(values: Values, type_name: str) -> list[Any]:
+    """Return outputs as plain values of Python; times at midnight are days."""
+    import numpy as np
+
+    if type_name in _EXACT:
+        return [_EXACT[type_name](str(value)) for value in values]
+    if type_name in ("DATE", "TIMESTAMP"):
+        days = values.astype("M8[D]")
+        return list((days if np.array_equal(days, values) else values.astype("M8[us]")).tolist())
+    return list(values.tolist())
+
+
+def null_output(text: str, kind: Kind, type_name: str) -> Plain | None:
+    """Return the output of an expression for a missing value; None if it has none."""
+    name = {"category": "VARCHAR", "integer": "BIGINT", "real": "DOUBLE", "date": "DATE"}[kind.kind]
+    import numpy as np
+
+    row = f"(SELECT CAST(NULL AS {name}) AS v)"
+    try:
+        value = _fetched(text, row, (), type_name)
+    except EvaluationError:
+        return None
+    if np.ma.getmaskarray(value).any():
+        return None
+    (output,) = typed(np.ma.getdata(value), type_name)
+    return None if isinstance(output, float) and not math.isfinite(output) else output
