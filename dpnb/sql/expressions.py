@@ -10,7 +10,7 @@ from dpnb.schema.predicates import EVERY, NONE, Predicate, Within
 from dpnb.sql.conditions import Conditions
 from dpnb.sql.constants import is_constant
 from dpnb.sql.functions import Function
-from dpnb.sql.outputs import MOST_PIECES
+from dpnb.sql.outputs import MOST_PIECES, fraction
 from dpnb.sql.source import Node, others
 from dpnb.sql.values import (
     Arithmetic,
@@ -185,7 +185,7 @@ class Arguments:
                 f"this is a {holds}, not a number", "Count it, or compare it with a value.", node
             )
         else:
-            numbers = found.then(lambda output: Fraction(output))  # type: ignore[arg-type]
+            numbers = found.then(fraction)
         value = Mapped(column, numbers, str(node.sql(dialect="duckdb")))
         return value if value.outputs else None
 

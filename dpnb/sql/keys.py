@@ -135,10 +135,10 @@ def _groups(
 
 def _labels(outputs: Sequence[Plain]) -> tuple[Label, ...]:
     """Return outputs as labels: whole numbers without decimals, dates as texts."""
-    if all(isinstance(one, int | float | Decimal) for one in outputs):
-        if all(isinstance(one, bool) for one in outputs):
-            return tuple(map(bool, outputs))
-        numbers = [float(one) for one in outputs]  # type: ignore[arg-type]
-        whole = all(number.is_integer() for number in numbers)
-        return tuple(int(one) if whole else float(one) for one in outputs)  # type: ignore[arg-type]
+    if all(isinstance(one, bool) for one in outputs):
+        return tuple(map(bool, outputs))
+    numbers = [one for one in outputs if isinstance(one, int | float | Decimal)]
+    if len(numbers) == len(outputs):
+        whole = all(float(number).is_integer() for number in numbers)
+        return tuple(map(int if whole else float, numbers))
     return tuple(map(str, outputs))

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dpnb.codes import Code, StepFunction
@@ -145,6 +146,11 @@ def typed(values: Values, type_name: str) -> list[Any]:
         days = values.astype("M8[D]")
         return list((days if np.array_equal(days, values) else values.astype("M8[us]")).tolist())
     return list(values.tolist())
+
+
+def fraction(output: Plain) -> Fraction | None:
+    """Return an output as a number; None for texts and dates."""
+    return None if isinstance(output, str | datetime.date) else Fraction(output)
 
 
 def null_output(text: str, kind: Kind, type_name: str) -> Plain | None:
