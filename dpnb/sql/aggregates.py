@@ -19,6 +19,7 @@ from dpnb.sql.functions import Function, Measured
 from dpnb.sql.query import Aggregate, Derived
 from dpnb.sql.source import Node, others
 from dpnb.sql.statistics import Statistics, is_statistic
+from dpnb.sql.unanswered import check_answer
 from dpnb.sql.values import Column, Number, Operator
 
 _FUNCTIONS: dict[type, Measured] = {
@@ -131,21 +132,8 @@ class Aggregates:
             self.refuse("window functions are not supported", "Use GROUP BY.", node)
         if isinstance(inner, (exp.Subquery, exp.Select)):
             self.refuse("subqueries are not supported", "Write one SELECT over one table.", node)
-        if isinstance(inner, (exp.Min, exp.Max)):
-            self.refuse(
-                "MIN and MAX cannot be answered: one row decides them",
-                "Use counts over declared bins, or a quantile: QUANTILE(x, 0.01), QUANTILE(x, 0.99).",
-                node,
-            )
-        if isinstance(inner, exp.LogicalAnd | exp.LogicalOr):
-            every = isinstance(inner, exp.LogicalAnd)
-            test = self.conditions.written(inner.this)
-            self.refuse(
-                f"{'BOOL_AND' if every else 'BOOL_OR'} cannot be answered: one row decides it",
-                f"Count the rows: COUNT_IF({f'NOT ({test})' if every else test}).",
-                node,
-            )
         if function is None:
+            check_answer(self.conditions, node)
             self.refuse("this expression is not supported", SHAPE, node)
         argument = inner.this
         if isinstance(argument, exp.Distinct):
@@ -156,7 +144,7 @@ class Aggregates:
             if others(argument.args):
                 self.refuse("COUNT(*) takes no EXCLUDE or REPLACE", SHAPE, node)
             return Aggregate(Function.COUNT, None, condition, alias or "count")
-        value = self.arguments.value(function, argument)
+        value = self.arguments.value(function, argument, condition)
         # a constant is never missing: COUNT(1) is COUNT(*)
         counted = None if function is Function.COUNT and isinstance(value, Number) else value
         return Aggregate(function, counted, condition, alias or default_alias(function, counted))
@@ -178,9 +166,15 @@ class Aggregates:
         if unit is not None and plain and self.conditions.names_unit(columns[0]):
             return Aggregate(Function.UNITS, None, condition, alias or f"count_{unit.column}")
         if function is not Function.COUNT:
-            self.refuse("DISTINCT is not supported", "Write COUNT(DISTINCT x).", node)
+            text = self.conditions.written(columns[0])
+            self.refuse(
+                f"single rows decide {function}(DISTINCT {text})",
+                f"Write {function}({text}).",
+                node,
+            )
         if not plain:
-            self.refuse("COUNT(DISTINCT) takes one column", "Write COUNT(DISTINCT x).", node)
+            text = self.conditions.written(columns[0])
+            self.refuse("COUNT(DISTINCT) takes one column", f"Write COUNT(DISTINCT {text}).", node)
         value = Column(self.conditions.column(columns[0]))
         return Aggregate(
             Function.DISTINCT, value, condition, alias or default_alias("DISTINCT", value)

@@ -155,7 +155,7 @@ class Conditions:
         if node.find(exp.Select, exp.Subquery) is not None:
             self.refuse(
                 "subqueries are not supported: no condition uses what rows of another query say",
-                "Write the values out.",
+                f"Write the values out{self._listed(node)}.",
                 node,
             )
         if not _is_plain(node) and self.is_expression(node):
@@ -197,6 +197,13 @@ class Conditions:
             "Use =, <>, <, <=, >, >=, BETWEEN, IN or IS NULL on a column, with AND, OR, NOT.",
             node,
         )
+
+    def _listed(self, node: Node) -> str:
+        """Return a list of values in place of a subquery, as it is written."""
+        if not isinstance(node, exp.In) or not self.is_expression(node.this):
+            return ""
+        column = self.column(next(node.this.find_all(exp.Column)))
+        return f": {self.written(node.this)} IN ({example(self.schema[column])})"
 
     def _equal(self, node: Node) -> Predicate:
         """Read IS NULL, IS TRUE, IS [NOT] DISTINCT FROM, which are never NULL."""
@@ -294,7 +301,7 @@ class Conditions:
         if isinstance(value, bool):
             self.refuse(
                 f"{column!r} is neither true nor false",
-                f"Compare it with one of its values: {as_written(column)} = {_example(kind)}.",
+                f"Compare it with one of its values: {as_written(column)} = {example(kind)}.",
                 node,
             )
         return value
@@ -325,7 +332,7 @@ def _is_value(node: Node) -> bool:
     return alike or is_constant(node)
 
 
-def _example(kind: Kind) -> str:
+def example(kind: Kind) -> str:
     """Return a value of a column as it is written in a statement."""
     if isinstance(kind, Category):
         return "'" + kind.values[0].replace("'", "''") + "'"

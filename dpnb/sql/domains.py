@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import sqlglot
 from sqlglot import expressions as exp
 
-from dpnb.codes import Code, StepFunction
+from dpnb.codes import Code, Interval, StepFunction
 from dpnb.schema.columns import EPOCH, Category, Constant, Date, Kind
 from dpnb.schema.predicates import Within
 from dpnb.sql.dataless import SECONDS, EvaluationError, TimeLimitError
@@ -189,18 +189,23 @@ class Domains:
         function = found.function
         return Within(column, function.where(not negated), function.null is (not negated))
 
-    def outputs(self, node: Node) -> tuple[str, StepFunction[Plain], Holds]:
+    def outputs(
+        self, node: Node, rows: Callable[[str], Sequence[Interval]] | None = None
+    ) -> tuple[str, StepFunction[Plain], Holds]:
         """Read an expression of one column: the column, the output of each code, and what it is.
 
-        Codes without a result are refused.
+        Codes without a result are refused, unless they are outside the codes that ``rows`` returns
+        for the column: those of the rows that count.
         """
         (column,) = self.columns(node)
-        found = self._evaluated(node, column)
-        if found.fault is not None:
-            kind = self.kinds[column]
+        kind, found = self.kinds[column], self._evaluated(node, column)
+        fault = found.fault
+        if fault is not None and rows is not None:
+            fault = self._fault(node, kind, rows(column))
+        if fault is not None:
             self.refuse(
-                f"this has no finite result for {column} = {self._value(kind, found.fault)}",
-                "Leave such values out with NULLIF or CASE WHEN.",
+                f"this has no finite result for {column} = {self._value(kind, fault)}",
+                _without_zero(node),
                 node,
             )
         return column, found.function, found.holds
@@ -208,13 +213,7 @@ class Domains:
     def _evaluated(self, node: Node, column: str) -> Evaluated:
         kind = self.kinds[column]
         self._check(node, kind)
-        letters = max(map(len, kind.values)) if isinstance(kind, Category) else _NUMBER
-        letters = _longest(node, letters)
-        if letters > MOST_LETTERS:
-            self.refuse(
-                f"this can make texts of more than {MOST_LETTERS:,} letters", "Shorten it.", node
-            )
-        at_once = (_AT_ONCE if node.find(*_PATTERNS) is None else _SEARCHED) // letters
+        at_once = self._at_once(node, kind)
         text = self._text(node)
         try:
             return _evaluated(text, kind, at_once)
@@ -232,6 +231,30 @@ class Domains:
             )
         except TimeLimitError:
             self.refuse("this takes too long to evaluate", "Make it simpler.", node)
+
+    def _fault(self, node: Node, kind: Kind, codes: Sequence[Interval]) -> Code | None:
+        """Return the first of some codes for which an expression has no result."""
+        text, at_once, end = self._text(node), self._at_once(node, kind), time.monotonic() + SECONDS
+        type_name = type_of(text, kind)
+        for low, high in codes:
+            for start in range(int(low), int(high) + 1, at_once):
+                part = range(start, min(start + at_once, int(high) + 1))
+                fault = outputs(text, kind, part, type_name)[2]
+                if fault is not None:
+                    return fault
+                if time.monotonic() > end:
+                    return part[0]
+        return None
+
+    def _at_once(self, node: Node, kind: Kind) -> int:
+        """Return on how many codes an expression is evaluated at once."""
+        letters = max(map(len, kind.values)) if isinstance(kind, Category) else _NUMBER
+        letters = _longest(node, letters)
+        if letters > MOST_LETTERS:
+            self.refuse(
+                f"this can make texts of more than {MOST_LETTERS:,} letters", "Shorten it.", node
+            )
+        return (_AT_ONCE if node.find(*_PATTERNS) is None else _SEARCHED) // letters
 
     def _check(self, node: Node, kind: Kind) -> None:
         if node.find(exp.Select, exp.Subquery) is not None:
@@ -290,6 +313,18 @@ class Domains:
         if isinstance(kind, Category):
             return repr(kind.values[int(code)])
         return str(EPOCH + datetime.timedelta(int(code))) if isinstance(kind, Date) else str(code)
+
+
+def _without_zero(node: Node) -> str:
+    """Return how to leave out values for which an expression has no result."""
+    divisions = (exp.Div, exp.IntDiv, exp.Mod)
+    result = node.copy()
+    parts = [part for part in result.find_all(*divisions) if part.expression.find(exp.Column)]
+    for part in parts:
+        part.set("expression", exp.Nullif(this=part.expression, expression=exp.Literal.number(0)))
+    if not parts:
+        return "Leave such values out with WHERE, NULLIF or CASE WHEN."
+    return f"Write {result.sql(dialect='duckdb')}."
 
 
 _SUBJECTS: dict[str, Subject] = {

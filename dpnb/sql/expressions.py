@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import NoReturn
 
 from sqlglot import expressions as exp
 
-from dpnb.schema.predicates import EVERY, NONE, Predicate, Within
-from dpnb.sql.conditions import Conditions
+from dpnb.codes import Interval
+from dpnb.schema.columns import Category
+from dpnb.schema.predicates import EVERY, NONE, And, Predicate, Within
+from dpnb.sql.conditions import Conditions, example
 from dpnb.sql.constants import is_constant
 from dpnb.sql.functions import Function
+from dpnb.sql.narrowing import codes_of
 from dpnb.sql.outputs import MOST_PIECES, fraction
 from dpnb.sql.source import Node, others
 from dpnb.sql.values import (
@@ -49,20 +54,19 @@ class Arguments:
         self.refuse = conditions.refuse
         self.rows: Predicate = EVERY
         """The condition of WHERE."""
+        self._counted: Predicate = EVERY
+        """What the rows satisfy for which an argument, or a branch of it, is computed."""
 
-    def value(self, function: Function, node: Node) -> Value:
-        """Read the argument of an aggregate, and check that its bounds are usable."""
+    def value(self, function: Function, node: Node, condition: Predicate = EVERY) -> Value:
+        """Read the argument of an aggregate with a FILTER; check that its bounds are usable."""
+        self._counted = And((self.rows, condition))
         inner = node
         while isinstance(inner, exp.Paren):
             inner = inner.this
         if isinstance(inner, exp.Column):
             column = self.conditions.column(inner)
             if function is not Function.COUNT and not self.schema[column].numeric:
-                self.refuse(
-                    f"{column!r} has no declared bounds",
-                    "SUM and AVG need an Integer or Real column; count categories instead.",
-                    node.parent,
-                )
+                self._refuse_kind(function, column, inner)
             return Column(column)
         if function is Function.COUNT and self._is_mapped(inner):
             argument = self._of_one_column(function, inner)
@@ -70,10 +74,27 @@ class Arguments:
             argument = self._value(inner, 0)
         if argument is None:
             self.refuse(
-                "this expression is NULL in every row", "Give it a value in some rows.", node
+                "this expression is NULL in every row",
+                "Give it a value in some rows, or write 1 to count rows.",
+                node,
             )
         self.check(function, argument, node)
         return argument
+
+    def _refuse_kind(self, function: Function, column: str, node: Node) -> NoReturn:
+        """Refuse a sum or a mean of texts or dates."""
+        kind, text = self.schema[column], self.conditions.written(node)
+        if isinstance(kind, Category):
+            part = f"COUNT_IF({text} = {example(kind)})"
+            if function.is_mean:
+                part = f"AVG(({text} = {example(kind)})::INT)"
+            self.refuse(
+                f"{column!r} has texts, not numbers", f"Count a value: {part}.", node.parent
+            )
+        days = f"{function}({text} - DATE '{kind.low}')"
+        self.refuse(
+            f"{column!r} has dates, not numbers", f"Use days since a date: {days}.", node.parent
+        )
 
     def check(self, function: Function, value: Value, node: Node) -> None:
         """Refuse a value whose bounds are not usable."""
@@ -91,7 +112,9 @@ class Arguments:
         reach = max(-bounds.low, bounds.high)
         if reach == 0:
             self.refuse(
-                "this expression is 0 in every row", "Sum something that can differ from 0.", node
+                "this expression is 0 in every row",
+                "Give it another value in some rows, or write 1 to count rows.",
+                node,
             )
         if function.is_mean and bounds.is_narrow:
             same = bounds.low == bounds.high
@@ -177,7 +200,7 @@ class Arguments:
             value = self._wide(node, column)
             if value is not None:
                 return value
-        column, found, holds = self.conditions.domains.outputs(node)
+        column, found, holds = self.conditions.domains.outputs(node, self._codes)
         if function is Function.COUNT:
             numbers = found.then(lambda _: Fraction(1))
         elif holds in ("text", "date"):
@@ -188,6 +211,10 @@ class Arguments:
             numbers = found.then(fraction)
         value = Mapped(column, numbers, str(node.sql(dialect="duckdb")))
         return value if value.outputs else None
+
+    def _codes(self, column: str) -> Sequence[Interval]:
+        """Return codes that contain a column's in the rows that count."""
+        return codes_of(self._counted, column, self.schema[column].scale)
 
     def _wide(self, node: Node, column: str) -> Value | None:
         """Read some functions of a column of very many values as CASE; return None for others."""
@@ -265,8 +292,10 @@ class Arguments:
         default: Value | None = None
         certain = False
         for branch in node.args["ifs"]:
-            condition = self.conditions.predicate(branch.this)
+            condition, counted = self.conditions.predicate(branch.this), self._counted
+            self._counted = And((counted, condition))
             value = self._value(branch.args["true"], depth + 1)
+            self._counted = counted
             if certain or condition == NONE:
                 continue
             if condition == EVERY:

@@ -9,12 +9,14 @@ from typing import TypeAlias
 
 from sqlglot import expressions as exp
 
-from dpnb.codes import StepFunction
+from dpnb.codes import Interval, StepFunction
 from dpnb.errors import SqlError
 from dpnb.schema.columns import Kind
 from dpnb.schema.joins import own_name
 from dpnb.schema.partition import Label, Partition, declared, grouped
+from dpnb.schema.predicates import EVERY, Predicate
 from dpnb.sql.conditions import Conditions, bare
+from dpnb.sql.narrowing import codes_of
 from dpnb.sql.outputs import Plain
 from dpnb.sql.query import MAX_CELLS, Key
 from dpnb.sql.source import Node, others
@@ -26,10 +28,13 @@ _MOST_LETTERS = 60
 
 
 class Keys:
-    """The keys of one statement, in the order of GROUP BY; each has its default name."""
+    """The keys of one statement, in the order of GROUP BY; each has its default name.
 
-    def __init__(self, conditions: Conditions, group: Node | None) -> None:
-        self._conditions, self._refuse = conditions, conditions.refuse
+    ``rows`` is the condition of WHERE.
+    """
+
+    def __init__(self, conditions: Conditions, group: Node | None, rows: Predicate = EVERY) -> None:
+        self._conditions, self._refuse, self._rows = conditions, conditions.refuse, rows
         self._functions: list[tuple[str, Outputs] | None] = []
         """The column and the outputs of each key that is an expression."""
         self.keys: tuple[Key, ...] = ()
@@ -61,6 +66,10 @@ class Keys:
             cells *= key.partition.size
             self._limit(cells, group)
 
+    def _codes(self, column: str) -> Sequence[Interval]:
+        """Return codes that contain a column's in the rows that satisfy WHERE."""
+        return codes_of(self._rows, column, self._conditions.schema[column].scale)
+
     def _limit(self, size: int, node: Node) -> None:
         if size > MAX_CELLS:
             self._refuse(
@@ -87,7 +96,7 @@ class Keys:
                 "Compute from one column: FLOOR(age / 10), CASE WHEN age < 30 THEN 'young' END.",
                 node,
             )
-        column, outputs, _ = self._conditions.domains.outputs(node)
+        column, outputs, _ = self._conditions.domains.outputs(node, self._codes)
         kind, text = self._conditions.schema[column], str(node.sql(dialect="duckdb"))
         partition, labels, order = _groups(column, kind, outputs)
         if not labels:
@@ -113,7 +122,7 @@ class Keys:
         if node.find(exp.AggFunc, exp.Window, exp.Select) is not None:
             return None
         try:
-            column, outputs, _ = self._conditions.domains.outputs(node)
+            column, outputs, _ = self._conditions.domains.outputs(node, self._codes)
         except SqlError:
             return None
         return next(

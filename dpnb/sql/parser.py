@@ -18,6 +18,7 @@ from dpnb.schema.table import Table
 from dpnb.sql.aggregates import Aggregates
 from dpnb.sql.conditions import Conditions
 from dpnb.sql.contributions import Contributions
+from dpnb.sql.correlated import check_correlated
 from dpnb.sql.expressions import Arguments
 from dpnb.sql.having import HavingReader
 from dpnb.sql.keys import Keys
@@ -94,6 +95,7 @@ def parse(
         try:
             statement = _Statement(source, tables, params or {}, thresholds, deciding)
             written = turned(source, tables, source.tree())
+            check_correlated(source, written)
             written = spelled(source, counted(source, tables, written))
             query = statement.query(substituted(source, tables, written, public), written)
         except RecursionError:
@@ -172,7 +174,7 @@ class _Statement:
         aggregates = Aggregates(self.conditions, contributions)
         where = self.where(scope.condition, (*scope.present, of_keys))
         aggregates.arguments.rows = where
-        keys = Keys(self.conditions, select.args.get("group"))
+        keys = Keys(self.conditions, select.args.get("group"), where)
         aggregates.statistics.keys = keys.keys
         splitter = Splitter(aggregates, keys, deciding=self.deciding, inner=inner)
         split = splitter.read(select)

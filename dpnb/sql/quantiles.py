@@ -20,6 +20,8 @@ _SHARES: dict[type, str] = {
     exp.PercentileCont: "expression", exp.PercentileDisc: "expression",
 }  # fmt: skip
 """The argument of a quantile that is a share, or a list of them."""
+_FIRST = {"OFFSET": 0, "ORDINAL": 1}
+"""The number of the first element of a list, by how its elements are counted."""
 _MOST = 100
 _SHARE = re.compile("0?[.][0-9]{0,9}[1-9][0-9]{0,9}")
 _SHAPE = "Write QUANTILE(x, [0.25, 0.5, 0.75])."
@@ -41,6 +43,28 @@ def spread(source: Source, results: list[Node]) -> list[Node]:
         For a list without shares, or with too many.
     """
     return [one for node in results for one in _results(source, node)]
+
+
+def element(source: Source, node: Node) -> Node:
+    """Return ``APPROX_QUANTILES(x, 100)[OFFSET(50)]`` as the one quantile that it is."""
+    place = node.expressions[0] if len(node.expressions) == 1 else node
+    word = str(place.this).upper() if isinstance(place, exp.Anonymous) else ""
+    first = _FIRST.get(word.removeprefix("SAFE_"))
+    number, count = next(iter(place.expressions), None), node.this.args.get("expression")
+    if first is None or not (
+        isinstance(number, exp.Literal) and isinstance(count, exp.Literal)
+        and number.is_int and count.is_int
+    ):  # fmt: skip
+        source.refuse("this element of a list is not known", "Write QUANTILE(x, 0.5).", node)
+    share = Decimal(number.this) - first, Decimal(count.this)
+    if not 0 < share[0] < share[1]:
+        source.refuse(
+            "a quantile must lie between 0 and 1; at the ends one row decides",
+            f"Write QUANTILE({source.written(node.this.this)}, 0.99).", node,
+        )  # fmt: skip
+    return exp.Quantile(
+        this=node.this.this, quantile=exp.Literal.number(f"{share[0] / share[1]:f}")
+    )
 
 
 def _results(source: Source, node: Node) -> list[Node]:

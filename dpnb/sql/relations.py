@@ -279,10 +279,13 @@ class _From:
         if derived is not None:
             return derived
         if not isinstance(node, exp.Table):
-            what = f"only a declared table can follow {word}"
             if node is None:
-                what = "there is no FROM"
-            self.refuse(what, f"Tables: {', '.join(self.tables)}.", node)
+                self.refuse("there is no FROM", f"Add FROM {next(iter(self.tables), 't')}.")
+            self.refuse(
+                f"only a declared table can follow {word}",
+                f"Tables: {', '.join(self.tables)}.",
+                node,
+            )
         if not isinstance(node.this, exp.Identifier):
             self.refuse("table functions are not supported", "Name a declared table.", node)
         alias = node.args.get("alias")
@@ -384,6 +387,11 @@ class _From:
         if origin(old.table.name) != origin(new.table.name):
             if new.persons is not None:
                 rows, others = origin(new.table.name), origin(old.table.name)
+                if not new.shown.isidentifier():
+                    self.refuse(
+                        f"these are ids of {rows!r}, which cannot be looked up from {others!r}",
+                        f"Join {rows} on the id, or list ids of {others}.", node.this,
+                    )  # fmt: skip
                 self.refuse(
                     f"{new.shown!r} has lines of {rows!r}, which cannot be looked up from {others!r}",
                     f"Group the rows of {others}, or look up {others} from {new.shown}.", node.this,

@@ -16,6 +16,7 @@ from dpnb.schema.predicates import EVERY, And, Predicate, Within, simplify
 from dpnb.schema.table import Table
 from dpnb.sql.conditions import Conditions, bare
 from dpnb.sql.constants import WHOLE, is_constant
+from dpnb.sql.quantiles import element
 from dpnb.sql.quoting import as_written
 from dpnb.sql.source import MAX_NODES, Node, Source, Span, others
 
@@ -134,6 +135,10 @@ def _spelled(source: Source, node: Node) -> Node | None:
     if isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
         kind = _AGGREGATES.get(str(node.this).upper())
         return None if kind is None else kind(this=node.expressions[0])
+    if isinstance(node, exp.Bracket) and isinstance(node.this, exp.ApproxQuantiles):
+        return element(source, node)
+    if isinstance(node, exp.ApproxDistinct) and not others(node.args, "this"):
+        return exp.Count(this=exp.Distinct(expressions=[node.this]))
     if isinstance(node, exp.If) and node.arg_key != "ifs":
         branch = exp.If(this=node.this, true=node.args.get("true"))
         return exp.Case(ifs=[branch], default=node.args.get("false"))

@@ -14,6 +14,7 @@ from dpnb.sql.constants import is_constant
 from dpnb.sql.expressions import MAX_DEPTH, OPERATORS, Arguments
 from dpnb.sql.shown import Call, Choice, Expression, Kind, Literal, Window, is_label, kind_of
 from dpnb.sql.source import Node, others
+from dpnb.sql.unanswered import check_answer
 
 _ARITHMETIC: dict[type, str] = {**OPERATORS, exp.Mod: "%", exp.IntDiv: "//"}
 _NUMERIC: dict[type, str] = {
@@ -74,6 +75,7 @@ class Scalars:
                 return expression
         if node.find(exp.Select, exp.Subquery) is not None:
             self.refuse("subqueries are not supported", "Write the values out.", node)
+        check_answer(self.conditions, node)
         computed = holds_result(node)
         self.refuse("this expression is not supported", _ALLOWED if computed else SHAPE, node)
 

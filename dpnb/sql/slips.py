@@ -45,7 +45,8 @@ def slip(text: str, tokens: Sequence[Any]) -> Slip | None:
     ----------
     text : str
     tokens : sequence of sqlglot.Token
-        Tokens of the text; parameters ``:name`` are read as ``$name``, DuckDB's spelling.
+        Tokens of the text; parameters ``:name`` are read as ``$name``, DuckDB's spelling, and OFFSET in
+        a place of a list as a name.
 
     Raises
     ------
@@ -55,9 +56,12 @@ def slip(text: str, tokens: Sequence[Any]) -> Slip | None:
     import duckdb
 
     letters = list(text)
-    for colon, name in pairwise(tokens):
-        if colon.text == ":" and name.start == colon.end + 1:
-            letters[colon.start] = "$"
+    for sign, name in pairwise(tokens):
+        if sign.text == ":" and name.start == sign.end + 1:
+            letters[sign.start] = "$"
+        elif sign.text == "[" and text[name.start : name.end + 1].upper() == "OFFSET":
+            # BigQuery's place in a list is a word of ours
+            letters[name.start] = "_"
     statement = "".join(letters)
     try:
         dataless.parsed(statement)

@@ -205,9 +205,10 @@ class Source:
         """Return a SqlError that points at the characters start..end, both included."""
         before = self.text[:start]
         excerpt = self.text[start : end + 1]
-        while excerpt.count("(") > excerpt.count(")") and end + 1 < len(self.text):
-            end += 1
-            excerpt += self.text[end]
+        for opening, closing in ("()", "[]"):
+            while excerpt.count(opening) > excerpt.count(closing) and end + 1 < len(self.text):
+                end += 1
+                excerpt += self.text[end]
         return SqlError(
             what,
             hint,

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from sqlglot import expressions as exp
 
 from dpnb.errors import nearest
-from dpnb.schema.partition import Label
-from dpnb.sql.aggregates import Aggregates, is_result, same
+from dpnb.schema.partition import Label, declared
+from dpnb.sql.aggregates import Aggregates, holds_result, is_result, same
 from dpnb.sql.canonical import unused
 from dpnb.sql.conditions import bare
 from dpnb.sql.keys import Keys
 from dpnb.sql.listing import Listing
-from dpnb.sql.query import Aggregate, Derived, Key
+from dpnb.sql.query import MAX_CELLS, Aggregate, Derived, Key
 from dpnb.sql.quoting import as_written
 from dpnb.sql.scalars import Scalars
 from dpnb.sql.shown import Column, Expression, Field, Kind, OuterPart, is_label, parts
 from dpnb.sql.source import Node
 from dpnb.sql.statistics import is_statistic
+from dpnb.sql.unanswered import counted
 from dpnb.sql.windows import read_window
 
 _INTERVAL_ENDS = ("DP_INTERVAL_LOW", "DP_INTERVAL_HIGH")
@@ -65,13 +67,15 @@ class Splitter:
         self.keys: dict[int, str] = {}
         """The names of the keys in the result, by their places."""
         self.clause = "SELECT"
+        self.entries: list[Node] = []
         self.scalars = Scalars(self.conditions, aggregates.arguments, self._leaf)
         self.listing = Listing(self.scalars)
 
     def read(self, select: exp.Select) -> Split:
         """Read a statement whose FROM and GROUP BY are read."""
         self.listing.define(select)
-        for node in select.expressions:
+        self.entries = select.expressions
+        for node in self.entries:
             self._entry(node)
         self.clause = "HAVING"
         having = None if self.deciding else self.listing.condition(select.args.get("having"))
@@ -111,7 +115,7 @@ class Splitter:
         if isinstance(inner, exp.Star) or (
             isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)
         ):
-            self.refuse("rows cannot be listed", "Name group columns and aggregates.", node)
+            self._refuse_rows(node)
         if self._is_end(inner, alias):
             return
         place = self.place(inner)
@@ -170,10 +174,36 @@ class Splitter:
         """Return the place of the key that a node names."""
         column, place = self.conditions.column(node), self.place(node)
         if place is None:
+            if not self.grouped and not any(map(holds_result, self.entries)):
+                self._refuse_rows(node)
             self.refuse(
-                f"{column!r} is not in GROUP BY", "Add it to GROUP BY, or aggregate it.", node
+                f"{column!r} is not in GROUP BY",
+                f"Add it to GROUP BY, or aggregate it: COUNT({self.conditions.written(node)}).",
+                node,
             )
         return place
+
+    def _refuse_rows(self, node: Node) -> NoReturn:
+        """Refuse a statement that would list the rows."""
+        schema = self.conditions.schema
+        listed = [item.this if isinstance(item, exp.Alias) else item for item in self.entries]
+        columns = [exp.column(exp.to_identifier(name)) for name in schema]
+        keys = [one for one in listed if self._has_groups(one)]
+        keys = keys or [one for one in columns if self._has_groups(one)][:1]
+        self.refuse(
+            "rows cannot be listed",
+            f"Count them: {counted(node.find_ancestor(exp.Select), *keys)}."
+            if keys
+            else "Name group columns and aggregates.",
+            node,
+        )
+
+    def _has_groups(self, node: Node) -> bool:
+        """Return whether a node is a column with groups, or an expression of one."""
+        if not self.conditions.is_expression(node):
+            return False
+        name = self.conditions.column(next(node.find_all(exp.Column)))
+        return 0 < declared(name, self.conditions.schema).size <= MAX_CELLS
 
     def _field(self, place: int) -> Field:
         return Field(place, _kind(self.grouped[place].labels), released=False)

@@ -74,21 +74,16 @@ class Statistics:
 
     def name(self, node: Node) -> tuple[str, Value | None]:
         """Return the function and the argument of a statistic, for its default name."""
-        statistic = self._asked(node.this if isinstance(node, exp.Filter) else node)
-        return statistic.name, self._value(statistic)
+        inner, condition = self._parts(node)
+        statistic = self._asked(inner)
+        return statistic.name, self._value(statistic, condition)
 
     def formula(self, node: Node, place: Place) -> Formula:
         """Read a statistic; ``place`` gives the positions of its aggregates."""
-        condition: Predicate = EVERY
-        inner = node
-        if isinstance(node, exp.Filter):
-            if not isinstance(node.expression, exp.Where):
-                self.refuse("FILTER needs a condition", "Write FILTER (WHERE ...).", node)
-            inner = node.this
-            condition = self.arguments.conditions.predicate(node.expression.this)
+        inner, condition = self._parts(node)
         self.contributions.settle(inner, self.arguments)
         statistic = self._asked(inner)
-        value = self._value(statistic)
+        value = self._value(statistic, condition)
         if statistic.share is None:
             variance: Formula = self._variance(statistic, value, condition, place)
             return Applied("SQRT", variance) if statistic.root else variance
@@ -96,6 +91,14 @@ class Statistics:
             Function.CELLS, value, condition, f"cells_{'_'.join(sorted(value.columns))}"
         )
         return Quantile(place(cells), statistic.share)
+
+    def _parts(self, node: Node) -> tuple[Node, Predicate]:
+        """Return a statistic and the condition of its FILTER."""
+        if not isinstance(node, exp.Filter):
+            return node, EVERY
+        if not isinstance(node.expression, exp.Where):
+            self.refuse("FILTER needs a condition", "Write FILTER (WHERE ...).", node)
+        return node.this, self.arguments.conditions.predicate(node.expression.this)
 
     def _asked(self, node: Node) -> Asked:
         if type(node) in _VARIANCES:
@@ -149,9 +152,9 @@ class Statistics:
             )  # fmt: skip
         return share
 
-    def _value(self, statistic: Asked) -> Value:
+    def _value(self, statistic: Asked, condition: Predicate) -> Value:
         if statistic.share is None:
-            return self.arguments.value(Function.AVG, statistic.argument)
+            return self.arguments.value(Function.AVG, statistic.argument, condition)
         return self._candidates(statistic)
 
     def _candidates(self, statistic: Asked) -> Column:

@@ -172,7 +172,14 @@ class _Substitution:
         condition = conjunction(tests)
         result.set("where", None if condition is None else exp.Where(this=condition))
         if not level.tables:
-            self.refuse("there is no table in FROM", f"Tables: {', '.join(self.tables)}.", node)
+            bare = next(
+                (one for one in node.find_all(exp.Select) if not one.args.get("from_")), None
+            )
+            self.refuse(
+                "there is no table in FROM",
+                f"Add FROM {next(iter(self.tables), 't')}.",
+                bare or node,
+            )
         result.set("from_", exp.From(this=level.tables[0]))
         result.set(
             "joins",

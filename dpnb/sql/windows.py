@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from sqlglot import expressions as exp
 
+from dpnb.errors import nearest
 from dpnb.sql.scalars import Scalars, counted
 from dpnb.sql.shown import Expression, Kind, Literal, Term, Window, kind_of
 from dpnb.sql.source import Node, others
@@ -95,13 +96,21 @@ def _over(
     if name is not None:
         base = named.get(name.name.casefold())
         if base is None:
-            scalars.refuse(
-                f"there is no window {name.name!r}", "Define it: WINDOW w AS (...).", node
-            )
+            scalars.refuse(f"there is no window {name.name!r}", _ordered(node, named), node)
         partition = partition or list(base.args.get("partition_by") or [])
         order = order or base.args.get("order")
         spec = spec or base.args.get("spec")
     return partition, [] if order is None else list(order.expressions), spec
+
+
+def _ordered(node: Node, named: Mapping[str, Node]) -> str:
+    """Return what to write instead of a window that is not defined."""
+    select = node.find_ancestor(exp.Select)
+    if named or select is None:
+        return nearest(node.args["alias"].name, [*named]).replace("Declared", "Windows")
+    first = next((item for item in select.expressions if not item.find(exp.Window)), None)
+    by = "" if first is None else f"ORDER BY {first.alias or first.sql(dialect='duckdb')}"
+    return f"Write {node.this.sql(dialect='duckdb')} OVER ({by})."
 
 
 def _rows(scalars: Scalars, spec: Node, node: Node) -> tuple[int | None, int | None] | None:

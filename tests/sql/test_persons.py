@@ -354,7 +354,7 @@ REFUSED = [
     ("SELECT SUM(n) FROM (SELECT who, COUNT(*) AS n FROM sales GROUP BY who LIMIT 3) AS p",
      "LIMIT is not supported in a query with one row for each id", ""),
     ("SELECT COUNT(*) FROM sales WHERE who IN (SELECT who FROM others WHERE k > 1)",
-     "has lines of 'others', which cannot be looked up from 'sales'", ""),
+     "these are ids of 'others', which cannot be looked up from 'sales'", ""),
     ("SELECT COUNT(*) FROM sales JOIN (SELECT who, place FROM sales GROUP BY who, place) AS p ON sales.who = p.who",
      "'p' may have several rows of one id", ""),
     ("SELECT COUNT(*) FROM (SELECT who, COUNT(*) AS n FROM rows GROUP BY who) AS p",

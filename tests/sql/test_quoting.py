@@ -81,7 +81,7 @@ class TestNames:
         ("text", "what"),
         [
             ("SELECT SUM(wages) FROM t", "unknown column 'wages'"),
-            ("SELECT x FROM t ORDER BY 1", "'x' is not in GROUP BY"),
+            ("SELECT x FROM t ORDER BY 1", "rows cannot be listed"),
             ("SELECT SUM(CASE WHEN x > 1 THEN 'a' END) FROM t", "this must be a number"),
             ("SELECT COUNT(*) FROM t -- order\nWHERE x >", "this is not valid SQL"),
             ("SELECT COUNT(*) AS \"hours per week\" FROM t WHERE y = 'end'", "unknown column 'y'"),

@@ -250,7 +250,7 @@ def test_no_condition_uses_rows_of_a_query(condition):
     error = refused(f"SELECT COUNT(*) FROM t WHERE {condition}")
     assert "no condition uses what rows of another query say" in error.what
     assert error.text == condition
-    assert error.hint == "Write the values out."
+    assert error.hint.startswith("Write the values out")
 
 
 PLACES = [
