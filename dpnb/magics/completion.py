@@ -1,4 +1,4 @@
-"""Completion in SQL cells: options, tables, columns, declared category values. Public facts only."""
+"""Completion in SQL cells: options, tables, columns, functions, declared values. Public facts only."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ _WORDS = (
     "MEDIAN(", "QUANTILE(", "VARIANCE(", "STDDEV(", "CASE WHEN", "THEN", "ELSE", "END", "EXP(", "LN(",
     "SQRT(",
 )  # fmt: skip
+_CLAUSE = re.compile(r"\b(select|from|where|group\s+by|having|order\s+by|limit)\b", re.IGNORECASE)
+_COMPUTED = ("SELECT", "WHERE", "GROUP BY")
+"""Clauses that take functions of columns."""
 
 
 def candidates(
@@ -28,8 +31,9 @@ def candidates(
 ) -> list[str]:
     """Return the words that may follow at the end of ``before``, a cell up to the cursor.
 
-    Inside quotes these are whole category values; elsewhere options, tables, columns, SQL words. In
-    an explanation these are the names of answers, and inside quotes the groups of the named answer.
+    Inside quotes these are whole category values; elsewhere options, tables, columns, SQL words,
+    and functions of the kinds of the columns. In an explanation these are the names of answers, and
+    inside quotes the groups of the named answer.
     """
     schemas = {
         name: table.schema
@@ -58,7 +62,24 @@ def candidates(
     if re.search(r"\bfrom\s+\w*$", body, re.IGNORECASE):
         return list(schemas)
     columns = [column for schema in schemas.values() for column in (*schema, *schema.joined)]
-    return [*dict.fromkeys(columns), *_WORDS]
+    clauses = _CLAUSE.findall(body)
+    offers = (
+        _functions(body, schemas)
+        if clauses and " ".join(clauses[-1].upper().split()) in _COMPUTED
+        else []
+    )
+    return list(dict.fromkeys([*columns, *_WORDS, *offers]))
+
+
+def _functions(body: str, schemas: Mapping[str, Schema]) -> list[str]:
+    """Return the functions of the kinds of columns in the tables that are named, else in all."""
+    from dpnb.sql.domains import names
+
+    words = {word.casefold() for word in re.findall(r"\w+", body)}
+    named = [schema for name, schema in schemas.items() if name.casefold() in words]
+    kinds = [kind for schema in named or schemas.values() for kind in schema.values()]
+    one_of_each = {kind.kind: kind for kind in kinds}
+    return [f"{name}(" for kind in one_of_each.values() for name in names(kind)]
 
 
 def _explain_candidates(

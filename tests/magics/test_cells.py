@@ -7,6 +7,7 @@ import functools
 import os
 import signal
 import threading
+from types import SimpleNamespace
 
 import pytest
 from IPython.core.completer import provisionalcompleter
@@ -16,6 +17,7 @@ from dpnb.answers.answer import Answer
 from dpnb.answers.price import Price
 from dpnb.display.text import CONDITIONAL
 from dpnb.errors import DpnbError
+from dpnb.magics.completion import candidates
 from dpnb.privacy.loss import Picked
 from dpnb.releases.runner import Runner
 from tests.kit.inside import runner
@@ -483,6 +485,28 @@ class TestCompletion:
     )  # fmt: skip
     def test_offers_public_names(self, opened, cell, expected):
         assert any(expected.endswith(text) for text in completions(opened, cell))
+
+    def test_functions_fit_the_kinds_of_the_columns(self):
+        kinds = {
+            "a": dpnb.Schema({"day": dpnb.Date("2024-01-01", "2024-12-31")}),
+            "b": dpnb.Schema({"city": dpnb.Category(["Bern", "Paris"])}),
+        }
+        tables = {name: SimpleNamespace(schema=schema) for name, schema in kinds.items()}
+        sessions = {"x": SimpleNamespace(_backend=SimpleNamespace(tables=tables))}
+        head = "%%dpquery\n"
+        offered = {
+            before: {*candidates(head + before, sessions)}
+            for before in (
+                "SELECT ", "FROM a SELECT ", "SELECT COUNT(*) FROM b GROUP\nBY ", "SELECT COUNT(*) FROM a ORDER BY ",
+                "SELECT COUNT(*) FROM b WHERE city = '",
+            )
+        }  # fmt: skip
+        both, dates, texts, order, values = offered.values()
+        assert {"DATE_TRUNC(", "UPPER("} <= both
+        functions = {"DATE_TRUNC(", "UPPER("}
+        assert (functions & dates, functions & texts) == ({"DATE_TRUNC("}, {"UPPER("})
+        assert not {"DATE_TRUNC(", "UPPER("} & order
+        assert values == {"Bern", "Paris"}
 
     def test_stays_out_of_other_cells(self, opened):
         assert "marital_status" not in completions(opened, "mari")
