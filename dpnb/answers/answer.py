@@ -77,6 +77,8 @@ class Answer(Billed, Result):
         How many of them HAVING and QUALIFY hide; None without them.
     hidden_by : tuple of str
         Which of the two there are.
+    undeclared : tuple of pairs of str
+        Columns whose undeclared values count for the letters of their label, with the label.
     shown : ShownTable or None
         What is shown of ``rows`` if the statement computes from its results; else None.
 
@@ -114,6 +116,7 @@ class Answer(Billed, Result):
     rest: tuple[int, ...] = ()
     hidden: int | None = None
     hidden_by: tuple[str, ...] = ()
+    undeclared: tuple[tuple[str, str], ...] = ()
     shown: ShownTable | None = None
 
     @property

@@ -108,6 +108,7 @@ def answer(
         rest=outcome.rest,
         hidden=outcome.hidden,
         hidden_by=outcome.hidden_by,
+        undeclared=query.undeclared,
         shown=outcome.table,
         bill=budget.charged(
             charge.row if fresh else PrivacyLoss.none(),

@@ -147,6 +147,13 @@ def _evaluated(text: str, kind: Kind, at_once: int) -> Evaluated:
 # reading
 
 
+_WHOLE_TEXTS = (
+    exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Placeholder, exp.Paren, exp.Not, exp.And,
+    exp.Or, exp.EQ, exp.NEQ, exp.In, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Case, exp.If, exp.Coalesce, exp.Nullif,
+)  # fmt: skip
+"""Nodes that compare and choose values, whatever their letters are."""
+
+
 class Domains:
     """Reader of the expressions of one column in a statement.
 
@@ -173,6 +180,8 @@ class Domains:
         self.column = column
         self.constant = constant
         self.kinds = kinds
+        self.undeclared: dict[str, str] = {}
+        """Columns whose undeclared values count for what their common label looks like."""
 
     def columns(self, node: Node) -> list[str]:
         """Return the different columns in an expression, in the order in which they occur."""
@@ -187,6 +196,7 @@ class Domains:
                 f"this is a {found.holds}, not a condition", "Compare it with a value.", node
             )
         function = found.function
+        self._note(node, column, lambda code: function(code) is (not negated))
         return Within(column, function.where(not negated), function.null is (not negated))
 
     def outputs(
@@ -208,7 +218,17 @@ class Domains:
                 _without_zero(node),
                 node,
             )
+        self._note(node, column, lambda code: found.function(code) is not None)
         return column, found.function, found.holds
+
+    def _note(self, node: Node, column: str, counts: Callable[[Code], bool]) -> None:
+        """Note a column whose label of undeclared values counts for the letters that it has."""
+        kind = self.kinds[column]
+        if not isinstance(kind, Category) or kind.other is None:
+            return
+        lettered = any(not isinstance(part, _WHOLE_TEXTS) for part in node.walk())
+        if lettered and counts(kind.values.index(kind.other)):
+            self.undeclared[column] = kind.other
 
     def _evaluated(self, node: Node, column: str) -> Evaluated:
         kind = self.kinds[column]

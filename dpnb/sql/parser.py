@@ -189,6 +189,7 @@ class _Statement:
             shown=split.shown,
             derived=split.derived,
             promise=contributions.promise(split.keys),
+            undeclared=tuple(self.conditions.domains.undeclared.items()),
             schema=self.schema,
         )
 

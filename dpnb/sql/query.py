@@ -181,7 +181,8 @@ class Query:
 
     ``aggregates`` and ``derived`` are what it releases. ``shown`` acts on released rows and costs
     nothing. ``having`` is the condition of a decision. ``promise`` is the
-    privacy that the statement asks for itself, which is no part of its meaning.
+    privacy that the statement asks for itself, which is no part of its meaning. ``undeclared`` has
+    the columns whose undeclared values count for the letters of their label, with it.
     """
 
     table: str
@@ -192,6 +193,7 @@ class Query:
     shown: OuterPart = PLAIN
     derived: tuple[Derived, ...] = ()
     promise: Promise | None = field(default=None, compare=False)
+    undeclared: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     schema: Schema = field(kw_only=True, compare=False, repr=False)
 
     @property

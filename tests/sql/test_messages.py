@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+import pandas as pd
 import pytest
 
-from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
+from dpnb import Budget, Category, Date, Integer, Real, Schema, Session, Table, Unit
 from dpnb.errors import SqlError
 from dpnb.sql.parser import parse
 
@@ -133,3 +134,34 @@ def test_is_read_as(sql, same):
         other.aggregates, other.derived, other.where,
     )  # fmt: skip
     assert [key.partition for key in read.keys] == [key.partition for key in other.keys]
+
+
+@pytest.mark.parametrize(
+    ("sql", "counts"),
+    [
+        ("COUNT(*) FROM t WHERE city LIKE 'O%'", True),
+        ("COUNT(*) FROM t WHERE city NOT LIKE 'P%'", True),
+        ("COUNT(*) FROM t WHERE city LIKE 'P%'", False),
+        (
+            "COUNT(*) FROM t WHERE city <> 'Bern' OR (CASE city WHEN 'Pisa' THEN 1 END) IS NULL",
+            False,
+        ),
+        ("COUNT(*) FILTER (WHERE LENGTH(city) > 5) FROM t", True),
+        ("LEFT(city, 1), COUNT(*) FROM t GROUP BY 1", True),
+        ("COUNT(*) FROM t WHERE UPPER(sex) = 'F'", False),
+    ],
+)
+def test_a_statement_that_reads_the_label_of_undeclared_values_says_so(sql, counts):
+    expected = (("city", "Others"),) if counts else ()
+    assert parse(f"SELECT {sql}", TABLES).undeclared == expected
+
+
+def test_the_answer_says_that_undeclared_values_count():
+    frame = pd.DataFrame({"city": ["Paris", "Rome"]})
+    table = Table("t", frame, Schema({"city": CITY}))
+    with Session(table, budget=Budget(rho=9)) as session:
+        text = repr(session.query("SELECT COUNT(*) FROM t WHERE city LIKE 'O%'", rho=1))
+        assert "Undeclared values of city count as the text 'Others' here." in text
+        assert "Undeclared" not in repr(
+            session.query("SELECT COUNT(*) FROM t WHERE city LIKE 'P%'", rho=1)
+        )

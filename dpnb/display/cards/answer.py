@@ -58,8 +58,16 @@ def sentences(answer: Answer) -> list[str]:
         words.ledger_note(answer.bill),
     ]  # fmt: skip
     more = words.rest_sentence(len((answer.shown or answer).rows) - MAX_ROWS)
-    above = more, hidden_sentence(answer), over_sentence(answer)
+    above = more, hidden_sentence(answer), over_sentence(answer), undeclared_sentence(answer)
     return [sentence for sentence in (*above, *texts) if sentence]
+
+
+def undeclared_sentence(answer: Answer) -> str:
+    """Return which undeclared values count for the letters of their label; '' without any."""
+    return " ".join(
+        f"Undeclared values of {column} count as the text '{label}' here."
+        for column, label in answer.undeclared
+    )
 
 
 def over_sentence(answer: Answer) -> str:
