@@ -22,6 +22,7 @@ from dpnb.privacy.loss import PrivacyLoss
 from dpnb.schema.columns import Category, Date, Integer, Real
 from dpnb.schema.schema import Schema, Unit
 from dpnb.schema.table import Table
+from dpnb.schema.types import Boolean
 
 if TYPE_CHECKING:
     from dpnb import datasets
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Answer",
+    "Boolean",
     "Budget",
     "Category",
     "Curator",

@@ -894,6 +894,8 @@ def _domain(declaration: Mapping[str, Any]) -> str:
     if "values" in declaration:
         values = declaration["values"]
         return ", ".join(values[:8]) + (f", ... ({len(values)})" if len(values) > 8 else "")
+    if "low" not in declaration:
+        return "FALSE, TRUE"
     low, high = (_written(declaration[end]) for end in ("low", "high"))
     bins = declaration.get("bins")
     edges = f"; bins at {', '.join(map(_written, bins))}" if bins else ""

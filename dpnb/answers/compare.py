@@ -22,7 +22,7 @@ from dpnb.estimation.intervals import (
     mean_around_zero,
     mean_in_box,
 )
-from dpnb.formats import label
+from dpnb.formats import label, label_text
 from dpnb.sql.functions import Function
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def find_group(answer: Answer, name: object) -> int:
     target = tuple(map(str, name if isinstance(name, tuple) else (name,)))
     for index, group in enumerate(answer.groups):
         # without group columns the one group is () or, as shown, "all rows"
-        if target in (tuple(map(str, group)), group or (label(group),)):
+        if target in (tuple(map(str, group)), tuple(map(label_text, group or (label(group),)))):
             return index
     labels = [label(group) for group in answer.groups]
     raise RequestError(

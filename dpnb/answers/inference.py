@@ -15,7 +15,7 @@ from dpnb.estimation.estimates import cut
 from dpnb.estimation.history import Consistency
 from dpnb.estimation.joint import Joint, Operator, Quantity, compared
 from dpnb.estimation.mixed import ratio
-from dpnb.formats import label
+from dpnb.formats import label, label_text
 from dpnb.private import Stamp
 from dpnb.results import Result, to_plain
 from dpnb.schema.partition import Label
@@ -442,7 +442,7 @@ class Inference(Result):
             )
         target = tuple(map(str, group)) if isinstance(group, tuple) else (str(group),)
         for i, labels in enumerate(self.groups):
-            if tuple(map(str, labels)) == target:
+            if target in (tuple(map(str, labels)), tuple(map(label_text, labels))):
                 return i
         raise RequestError(
             f"there is no group {shown_label(group)} here",

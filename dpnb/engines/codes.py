@@ -11,6 +11,7 @@ from dpnb.engines.steps import literal
 from dpnb.errors import SchemaError
 from dpnb.schema.columns import Category, Date, Kind, Real, days
 from dpnb.schema.reading import FALSE, INFINITE, LARGEST_SHOWN, NUMBER, TRUE, is_word, number
+from dpnb.schema.types import Boolean
 
 _LARGEST = "CAST('1.7976931348623157e308' AS DOUBLE)"
 
@@ -32,6 +33,8 @@ def code_of(kind: Kind, value: str, *, whole: bool, found: str = "") -> str:
             return found
         other = kind.values.index(kind.other)
         return f"CASE WHEN {value} IS NOT NULL THEN COALESCE({found}, {other}) END"
+    if isinstance(kind, Boolean):
+        return boolean_code(value)
     if isinstance(kind, Date):
         return f"CAST({clamp(value, str(days(kind.low)), str(days(kind.high)))} AS INT)"
     # false for NaN, which is greater than all numbers
@@ -46,6 +49,11 @@ def code_of(kind: Kind, value: str, *, whole: bool, found: str = "") -> str:
     clamped = f"({clamp(value, literal(float(kind.low)), literal(float(kind.high)))})"
     half = f"CASE WHEN {clamped} - FLOOR({clamped}) >= CAST('0.5' AS DOUBLE) THEN 1 ELSE 0 END"
     return f"CASE WHEN {finite} THEN CAST(FLOOR({clamped}) + {half} AS {result}) END"
+
+
+def boolean_code(number: str) -> str:
+    """Return the SQL of the code of a boolean that is read as a number; what is neither is missing."""
+    return f"CAST(CASE {number} WHEN 1 THEN 1 WHEN 0 THEN 0 END AS {smallest_integer(0, 1)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpnb.engines.codes import no_ids, short_text
+from dpnb.engines.codes import boolean_code, no_ids, short_text
 from dpnb.engines.dialect import smallest_integer
 from dpnb.engines.ids import IdRule, Steps
 from dpnb.engines.reading import (
@@ -23,6 +23,7 @@ from dpnb.engines.sources import text, undiscovered
 from dpnb.engines.steps import literal
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real
 from dpnb.schema.reading import FALSE, TRUE, is_word, number
+from dpnb.schema.types import Boolean
 
 _LONG = {"HUGEINT", "UBIGINT", "UHUGEINT"}
 """Integer types with values beyond a BIGINT."""
@@ -39,6 +40,8 @@ def _within(value: str, low: str, high: str) -> str:
 def presence(kind: Kind, column: str, source_type: str) -> str:
     """Return the SQL that tests that a row has a code, if that costs less than its code; else ''."""
     if isinstance(kind, Integer) and source_type in WHOLE:
+        return f"{column} IS NOT NULL"
+    if isinstance(kind, Boolean) and source_type == "BOOLEAN":
         return f"{column} IS NOT NULL"
     if isinstance(kind, Real) and source_type in NUMBERS:
         return f"isfinite({as_number(column, source_type)})"
@@ -118,9 +121,13 @@ def found_code(kind: Category, found: str, enum: str, *, present: bool = False) 
 
 
 def normaliser(
-    kind: Integer | Real | Date, column: str, source_type: str, *, present: bool = False
+    kind: Boolean | Integer | Real | Date, column: str, source_type: str, *, present: bool = False
 ) -> str:
     """Return the SQL of the code of a source's number or day; ``present`` ones are not missing."""
+    if isinstance(kind, Boolean):
+        if source_type == "BOOLEAN":
+            column = f"CAST({column} AS TINYINT)"
+        return boolean_code(column if source_type in WHOLE else as_number(column, source_type))
     if isinstance(kind, Integer):
         result = smallest_integer(kind.low, kind.high)
         if source_type == "BOOLEAN":

@@ -139,8 +139,10 @@ def _computed(sql: Dialect, feature: Feature, persons: Persons) -> str:
     match feature.per:
         case Per.DISTINCT:
             return f"COUNT(DISTINCT {value})"
-        case Per.MIN | Per.MAX:
-            return f"{feature.per.upper()}({value})"
+        case Per.MIN | Per.EVERY:
+            return f"MIN({value})"
+        case Per.MAX | Per.SOME:
+            return f"MAX({value})"
         case Per.MEDIAN:
             # engines interpolate in ways that differ in the last bit
             real = f"CAST({value} AS DOUBLE)"

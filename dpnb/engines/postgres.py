@@ -25,11 +25,18 @@ from dpnb.errors import SchemaError
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real
 from dpnb.schema.joins import Join
 from dpnb.schema.table import Table
+from dpnb.schema.types import Boolean
 
 _WHOLE = {"int2", "int4", "int8", "bool"}
 _NUMBERS = _WHOLE | {"numeric", "float4", "float8"}
 _TEXTS, _DAYS = {"text", "varchar", "bpchar", "uuid"}, {"date", "timestamp", "timestamptz"}
-_FITS = {Category: _TEXTS | _WHOLE, Integer: _NUMBERS, Real: _NUMBERS, Date: _DAYS}
+_FITS = {
+    Category: _TEXTS | _WHOLE,
+    Boolean: _NUMBERS,
+    Integer: _NUMBERS,
+    Real: _NUMBERS,
+    Date: _DAYS,
+}
 # PostgreSQL fails if a float underflows or overflows: a result that is too small becomes 0, and one
 # far above all bounds, as when large numbers cancel, becomes 1e302 in size. Square roots, which
 # always fit in a float, detect both
@@ -118,7 +125,7 @@ def _code(name: str, kind: Kind, column: str, source_type: str) -> str:
     """Return the SQL that maps a source value to its code."""
     if source_type not in _FITS[type(kind)]:
         raise misfit(name, kind, source_type)
-    integral = source_type in _WHOLE and isinstance(kind, Integer)
+    integral = source_type in _WHOLE and isinstance(kind, Boolean | Integer)
     number = f"CAST({column} AS INTEGER)" if source_type == "bool" else column
     value, position = f"CAST({number} AS {'BIGINT' if integral else 'DOUBLE'})", ""
     if isinstance(kind, Category):

@@ -15,6 +15,7 @@ from dpnb.engines.scans import Engine
 from dpnb.errors import RequestError
 from dpnb.schema.columns import Category, Date, Kind
 from dpnb.schema.table import Table
+from dpnb.schema.types import Boolean
 from dpnb.sql.dataless import EvaluationError, TimeLimitError, empty, run
 
 MOST_ROWS = 1_000_000
@@ -116,6 +117,8 @@ def _quoted(name: str) -> str:
 def _type(kind: Kind) -> str:
     if isinstance(kind, Category):
         return "VARCHAR"
+    if isinstance(kind, Boolean):
+        return "BOOLEAN"
     return "DATE" if isinstance(kind, Date) else "BIGINT" if kind.scale.integral else "DOUBLE"
 
 
@@ -125,4 +128,6 @@ def _values(kind: Kind, codes: Sequence[Any]) -> list[Any]:
         return [None if code is None else kind.values[int(code)] for code in codes]
     if isinstance(kind, Date):
         return [None if code is None else _EPOCH + datetime.timedelta(int(code)) for code in codes]
+    if isinstance(kind, Boolean):
+        return [None if code is None else bool(code) for code in codes]
     return list(codes)

@@ -18,6 +18,7 @@ from dpnb.engines.steps import literal
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real
 from dpnb.schema.predicates import EVERY, Predicate
 from dpnb.schema.reading import FALSE, NUMBER, TRUE
+from dpnb.schema.types import Boolean
 from dpnb.sql.values import Mapped
 from dpnb.views.measures import TICKS, Measure, Sum
 
@@ -28,6 +29,7 @@ NUMBERS = WHOLE | {"FLOAT", "DOUBLE", "DECIMAL"}
 DAYS = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ"}
 FITS: dict[type[Kind], set[str]] = {
     Category: TEXTS | NUMBERS,
+    Boolean: NUMBERS | TEXTS,
     Integer: NUMBERS | TEXTS,
     Real: NUMBERS | TEXTS,
     Date: DAYS | TEXTS | NUMBERS,
@@ -112,7 +114,7 @@ def raw(kind: Kind, column: str, declared: str) -> str:
         if source == "TIMESTAMP":
             return _utc_day(column)
         return f"unix_date({_day(column) if source in TEXTS else f'CAST({column} AS DATE)'})"
-    if isinstance(kind, Integer) and source in WHOLE:
+    if isinstance(kind, Boolean | Integer) and source in WHOLE:
         return f"CAST({column} AS BIGINT)"
     if source in TEXTS:
         return (

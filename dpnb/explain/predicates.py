@@ -23,6 +23,8 @@ from dpnb.schema.partition import declared, labels
 from dpnb.schema.predicates import And, Or, Predicate, Within, plain, simplify
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
+from dpnb.schema.types import Boolean
+from dpnb.views.text import literal
 
 Connective: TypeAlias = Literal["and", "or"]
 
@@ -232,8 +234,8 @@ def _aliased(schema: Schema, columns: Set[str]) -> set[str]:
 
 
 def _has_values(kind: Kind) -> bool:
-    """Return whether a column has declared values: those of a category, or bins."""
-    return isinstance(kind, Category) or kind.bins is not None
+    """Return whether a column has declared values: those of a category or a boolean, or bins."""
+    return isinstance(kind, Category | Boolean) or kind.bins is not None
 
 
 def _defaults(schema: Schema, reserved: Set[str], dropped: Set[str]) -> tuple[list[str], list[str]]:
@@ -281,6 +283,8 @@ def _attribute(name: str, kind: Kind, *, ranges: bool) -> Attribute:
     names = list(map(str, labels(kind)))
     if isinstance(kind, Category):
         items = [Item(f"= '{label}'", i, i) for i, label in enumerate(names)]
+    elif isinstance(kind, Boolean):
+        items = [Item(f"= {literal(kind, i)}", i, i) for i in range(len(names))]
     else:
         items = [Item(f"in {label}", i, i) for i, label in enumerate(names)]
         if ranges:

@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Mapping
 
 from dpnb.schema.columns import EPOCH, Category, Date, Integer, Kind
+from dpnb.schema.types import Boolean
 
 PARTS = 4
 MOST_LINES = 3
@@ -26,7 +27,7 @@ def remedy(name: str, kind: Kind) -> str:
     >>> remedy("children", Integer(0, 3)), remedy("member", Integer(0, 1))
     ('"children": dpnb.Integer(0, 3, bins=[0, 1, 2, 3])', 'member > 0')
     """
-    assert not isinstance(kind, Category)  # noqa: S101 - its values are candidates
+    assert not isinstance(kind, Category | Boolean)  # noqa: S101 - their values are candidates
     low, high = kind.scale.low, kind.scale.high
     if isinstance(kind, Date):
         steps = (EPOCH + datetime.timedelta(day) for day in _quarters(int(low), int(high)))

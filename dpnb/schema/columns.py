@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 from dpnb.codes import Interval, Scale, listed, scalar
 from dpnb.errors import SchemaError, given, nearest
 from dpnb.schema.reading import canonical
+from dpnb.schema.types import Boolean
 
 Constant: TypeAlias = str | int | float | Fraction | datetime.date
 
@@ -431,8 +432,8 @@ class Date:
         return {"type": self.kind, "low": self.low, "high": self.high, **bins}
 
 
-Kind: TypeAlias = Category | Integer | Real | Date
-KINDS: dict[str, type[Kind]] = {k.kind: k for k in (Category, Integer, Real, Date)}
+Kind: TypeAlias = Category | Boolean | Integer | Real | Date
+KINDS: dict[str, type[Kind]] = {k.kind: k for k in (Category, Boolean, Integer, Real, Date)}
 
 
 def code_bytes(kind: Kind) -> int:

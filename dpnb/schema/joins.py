@@ -160,7 +160,7 @@ def _domain(kind: Kind) -> object:
     if isinstance(kind, Category):
         other = None if kind.other is None else kind.values.index(kind.other)
         return kind.kind, kind.keys, other
-    return kind.kind, kind.low, kind.high
+    return kind.kind, kind.scale
 
 
 def _by_id(base: Table, other: Table) -> Join:

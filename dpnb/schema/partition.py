@@ -18,6 +18,7 @@ from dpnb.codes import Code, Interval, StepFunction
 from dpnb.errors import SchemaError
 from dpnb.schema.columns import EPOCH, Category, Date, Kind, Real, days
 from dpnb.schema.predicates import Within
+from dpnb.schema.types import Boolean
 
 if TYPE_CHECKING:
     import numpy as np
@@ -225,7 +226,7 @@ def present(data: Any) -> list[Any]:
 
 
 @lru_cache(maxsize=512)
-def labels(kind: Kind) -> tuple[str | int, ...]:
+def labels(kind: Kind) -> tuple[Label, ...]:
     """Return what a column's own groups are called, in order.
 
     Examples
@@ -234,7 +235,7 @@ def labels(kind: Kind) -> tuple[str | int, ...]:
     >>> labels(Integer(17, 90, bins=[17, 30, 90])), labels(Integer(1, 3))
     (('[17, 30]', '(30, 90]'), (1, 2, 3))
     """
-    if isinstance(kind, Category):
+    if isinstance(kind, Category | Boolean):
         return kind.values
     if kind.bins is not None:
         pairs = enumerate(itertools.pairwise(kind.bins))

@@ -12,6 +12,7 @@ from dpnb.codes import listed, scalar
 from dpnb.errors import SchemaError, given
 from dpnb.schema import smartnoise
 from dpnb.schema.columns import KINDS, Category, Date, Integer, Kind, Real
+from dpnb.schema.types import Boolean
 
 MOST_OF_ONE = 2**20
 """Largest number of rows, and of groups, for one id."""
@@ -180,7 +181,7 @@ class Schema(Mapping[str, Kind]):
 
     Parameters
     ----------
-    columns : mapping of str to Category, Integer, Real or Date
+    columns : mapping of str to Category, Boolean, Integer, Real or Date
         Names are matched without regard to case in SQL and shown as declared.
     aliases : sequence of sequences of str
         Sets of columns with the same meaning (``education`` and ``education_num``). An explanation
@@ -228,10 +229,10 @@ class Schema(Mapping[str, Kind]):
                 "two columns differ only in upper and lower case", "Rename one of them."
             )
         for name, kind in self._columns.items():
-            if not name or not isinstance(kind, Category | Integer | Real | Date):
+            if not name or not isinstance(kind, Category | Boolean | Integer | Real | Date):
                 raise SchemaError(
                     f"column {given(name)} has an unknown kind",
-                    "Use Category, Integer, Real or Date.",
+                    "Use Category, Boolean, Integer, Real or Date.",
                 )
         self.aliases = _checked_aliases(aliases, self._columns)
         self.complete = _checked_complete(complete, self._columns)
@@ -273,7 +274,7 @@ class Schema(Mapping[str, Kind]):
 
         Parameters
         ----------
-        columns : mapping of str to Category, Integer, Real or Date
+        columns : mapping of str to Category, Boolean, Integer, Real or Date
             Kinds of the looked-up columns, by name.
 
         Returns
@@ -401,7 +402,7 @@ class Schema(Mapping[str, Kind]):
             except TypeError:
                 raise SchemaError(
                     f"column {name!r} ({word}) has an unknown option, or one is missing",
-                    "A category takes values and other; the other kinds take low, high and bins.",
+                    "A category takes values and other, a boolean nothing; the other kinds take low, high and bins.",
                 ) from None
             except SchemaError as error:
                 raise SchemaError(error.what, error.hint, f"column {name!r}") from None

@@ -194,7 +194,7 @@ class _File:
     def kind(self, column: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the declaration of a column with public values."""
         if options["type"] == "boolean":
-            return {"type": "category", "values": ["false", "true"]}
+            return {"type": "boolean"}
         low, high = options.get("lower"), options.get("upper")
         if low is None or high is None:
             self.refuse(

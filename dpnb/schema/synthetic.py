@@ -8,6 +8,7 @@ from dpnb.codes import natural
 from dpnb.schema.columns import EPOCH, Category, Date, Integer, Kind, Real
 from dpnb.schema.schema import Schema, Unit
 from dpnb.schema.table import Table
+from dpnb.schema.types import Boolean
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,14 +105,14 @@ def spread(kind: Kind, shares: Shares) -> pd.Series[Any]:
 
     Parameters
     ----------
-    kind : Category, Integer, Real or Date
+    kind : Category, Boolean, Integer, Real or Date
     shares : float64 array, shape (rows,)
         Uniform between 0 and 1, without 1.
     """
     import numpy as np
     import pandas as pd
 
-    if isinstance(kind, Category):
+    if isinstance(kind, Category | Boolean):
         # each value a little rarer than the one before
         weights = np.cumsum(1.0 / np.sqrt(np.arange(1, len(kind.values) + 1)))
         codes = np.searchsorted(weights / weights[-1], shares, side="right")
@@ -126,7 +127,7 @@ def spread(kind: Kind, shares: Shares) -> pd.Series[Any]:
     return _valued(kind, np.minimum(low + steps, high))
 
 
-def _valued(kind: Category | Integer | Date, codes: Codes) -> pd.Series[Any]:
+def _valued(kind: Category | Boolean | Integer | Date, codes: Codes) -> pd.Series[Any]:
     """Return the values of a column for the given codes."""
     import numpy as np
     import pandas as pd
@@ -135,6 +136,8 @@ def _valued(kind: Category | Integer | Date, codes: Codes) -> pd.Series[Any]:
         return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(list(kind.values))))
     if isinstance(kind, Date):
         return pd.Series((np.datetime64(EPOCH, "D") + codes).astype("datetime64[s]"))
+    if isinstance(kind, Boolean):
+        return pd.Series(pd.array(codes == 1, dtype="boolean"))
     return pd.Series(pd.array(codes, dtype="Int64"))
 
 

@@ -9,11 +9,12 @@ from sqlglot import expressions as exp
 
 from dpnb.codes import Interval
 from dpnb.errors import SchemaError, nearest
-from dpnb.schema.columns import Category, Constant, Integer, Kind
+from dpnb.schema.columns import Category, Constant, Date, Integer, Kind, Real
 from dpnb.schema.persons import kept_rows
 from dpnb.schema.predicates import EVERY, NONE, And, Or, Predicate, Within, simplify
 from dpnb.schema.reading import canonical
-from dpnb.sql.constants import Constants, is_constant, number
+from dpnb.schema.types import Boolean
+from dpnb.sql.constants import TRUTHS, Constants, is_constant, number
 from dpnb.sql.domains import Domains
 from dpnb.sql.quoting import as_written
 from dpnb.sql.relations import Relation, Scope
@@ -267,15 +268,17 @@ class Conditions:
         most = kept_rows(self.scope.base.name)
         if not intervals and most is not None and not isinstance(kind, Category):
             self.refuse(
-                f"{self.scope.spelled(column)!r} is never so: it goes from {kind.low} to {kind.high}",
+                f"{self.scope.spelled(column)!r} is never so: it {_range(kind)}",
                 f"At most {most:,} rows of each id are kept, so this is known without asking. Change the "
                 "value, or declare a larger max_rows.",
                 node,
             )
         if not intervals and operator == "=" and not isinstance(kind, Category):
             self.refuse(
-                f"{column!r} never equals this value: it goes from {kind.low} to {kind.high}",
-                "Change the value, or compare with < or >.",
+                f"{column!r} never equals this value: it {_range(kind)}",
+                "Write TRUE or FALSE."
+                if isinstance(kind, Boolean)
+                else "Change the value, or compare with < or >.",
                 node,
             )
         return intervals
@@ -291,6 +294,8 @@ class Conditions:
                 return value
             if canonical(text) in kind.keys:
                 return text
+        elif isinstance(kind, Boolean):
+            return TRUTHS.get(value.strip().lower(), value) if isinstance(value, str) else value
         elif isinstance(value, bool):
             if isinstance(kind, Integer) and (kind.low, kind.high) == (0, 1):
                 return int(value)
@@ -336,7 +341,16 @@ def example(kind: Kind) -> str:
     """Return a value of a column as it is written in a statement."""
     if isinstance(kind, Category):
         return "'" + kind.values[0].replace("'", "''") + "'"
+    if isinstance(kind, Boolean):
+        return "TRUE"
     return str(kind.low) if kind.numeric else f"'{kind.low}'"
+
+
+def _range(kind: Boolean | Integer | Real | Date) -> str:
+    """Return which values a column has, in words."""
+    return (
+        "is true or false" if isinstance(kind, Boolean) else f"goes from {kind.low} to {kind.high}"
+    )
 
 
 def _complement(predicate: Predicate, kinds: Mapping[str, Kind]) -> Predicate:

@@ -36,7 +36,11 @@ WHOLE = (
 )  # fmt: skip
 _BITS = 8_000
 """Size of the largest numerator and denominator."""
-_TRUTHS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+TRUTHS = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
+    **dict.fromkeys(("false", "f", "no", "n", "0"), False),
+}
+"""What a text is as a boolean."""
 _ORDERS: dict[type, Callable[[Any, Any], bool]] = {
     exp.EQ: operator.eq,
     exp.NEQ: operator.ne,
@@ -288,7 +292,7 @@ class Constants:
             whole = isinstance(value, Fraction) and value.denominator == 1
             cast = str(value) if whole or isinstance(value, str) else None
         elif kind == "BOOLEAN":
-            cast = _TRUTHS.get(str(value).strip().lower())
+            cast = TRUTHS.get(str(value).strip().lower())
         else:
             read = number(value) if isinstance(value, str) else value
             cast = None if read is None else _cast_number(read, kind, node.to)
@@ -320,13 +324,12 @@ class Constants:
             )
         value = scalar(self.params[name])
         if (
-            isinstance(value, bool)
-            or not isinstance(value, (str, int, float, Fraction, datetime.date))
+            not isinstance(value, (str, int, float, Fraction, datetime.date))
             or type(value).__name__ == "NaTType"
         ):
             raise SqlError(
                 f"the parameter :{name} is of type {type(value).__name__}",
-                "Use a string, a number or a date.",
+                "Use a string, a number, a boolean or a date.",
             )
         if isinstance(value, float):
             if not math.isfinite(value):

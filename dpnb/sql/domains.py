@@ -19,8 +19,10 @@ import sqlglot
 from sqlglot import expressions as exp
 
 from dpnb.codes import Code, Interval, StepFunction
+from dpnb.formats import label_text
 from dpnb.schema.columns import EPOCH, Category, Constant, Date, Kind
 from dpnb.schema.predicates import Within
+from dpnb.schema.types import Boolean
 from dpnb.sql.dataless import SECONDS, EvaluationError, TimeLimitError
 from dpnb.sql.functions import UNITS, WRITTEN, Subject
 from dpnb.sql.outputs import (
@@ -318,6 +320,8 @@ class Domains:
     def _literal(value: Constant) -> Node:
         if isinstance(value, str):
             return exp.Literal.string(value)
+        if isinstance(value, bool):
+            return exp.Boolean(this=value)
         if isinstance(value, datetime.date):
             has_time = isinstance(value, datetime.datetime)
             kind = exp.DataType.Type.TIMESTAMPNTZ if has_time else exp.DataType.Type.DATE
@@ -332,6 +336,8 @@ class Domains:
         """Return the value of a code, as a message shows it."""
         if isinstance(kind, Category):
             return repr(kind.values[int(code)])
+        if isinstance(kind, Boolean):
+            return label_text(bool(code))
         return str(EPOCH + datetime.timedelta(int(code))) if isinstance(kind, Date) else str(code)
 
 
@@ -348,7 +354,7 @@ def _without_zero(node: Node) -> str:
 
 
 _SUBJECTS: dict[str, Subject] = {
-    "category": "texts", "integer": "numbers", "real": "numbers", "date": "dates",
+    "category": "texts", "boolean": "booleans", "integer": "numbers", "real": "numbers", "date": "dates",
 }  # fmt: skip
 
 

@@ -9,13 +9,15 @@ from typing import NoReturn
 from sqlglot import expressions as exp
 
 from dpnb.codes import Interval
-from dpnb.schema.columns import Category
+from dpnb.schema.columns import Category, Date
 from dpnb.schema.predicates import EVERY, NONE, And, Predicate, Within
+from dpnb.schema.types import Boolean
 from dpnb.sql.conditions import Conditions, example
 from dpnb.sql.constants import is_constant
 from dpnb.sql.functions import Function
 from dpnb.sql.narrowing import codes_of
 from dpnb.sql.outputs import MOST_PIECES, fraction
+from dpnb.sql.quoting import as_written
 from dpnb.sql.source import Node, others
 from dpnb.sql.values import (
     Arithmetic,
@@ -63,15 +65,17 @@ class Arguments:
         inner = node
         while isinstance(inner, exp.Paren):
             inner = inner.this
+        is_mapped = function is Function.COUNT and self._is_mapped(inner)
         if isinstance(inner, exp.Column):
             column = self.conditions.column(inner)
-            if function is not Function.COUNT and not self.schema[column].numeric:
-                self._refuse_kind(function, column, inner)
-            return Column(column)
-        if function is Function.COUNT and self._is_mapped(inner):
-            argument = self._of_one_column(function, inner)
-        else:
-            argument = self._value(inner, 0)
+            kind = self.schema[column]
+            # a condition is 1 where it is true, and 0 where it is false
+            is_mapped = function is not Function.COUNT and isinstance(kind, Boolean)
+            if function is not Function.COUNT and isinstance(kind, Category | Date):
+                self._refuse_kind(function, column, kind, inner)
+            if not is_mapped:
+                return Column(column)
+        argument = self._of_one_column(function, inner) if is_mapped else self._value(inner, 0)
         if argument is None:
             self.refuse(
                 "this expression is NULL in every row",
@@ -81,9 +85,11 @@ class Arguments:
         self.check(function, argument, node)
         return argument
 
-    def _refuse_kind(self, function: Function, column: str, node: Node) -> NoReturn:
+    def _refuse_kind(
+        self, function: Function, column: str, kind: Category | Date, node: Node
+    ) -> NoReturn:
         """Refuse a sum or a mean of texts or dates."""
-        kind, text = self.schema[column], self.conditions.written(node)
+        text = self.conditions.written(node)
         if isinstance(kind, Category):
             part = f"COUNT_IF({text} = {example(kind)})"
             if function.is_mean:
@@ -145,9 +151,12 @@ class Arguments:
         if isinstance(node, exp.Column):
             column = self.conditions.column(node)
             if not self.schema[column].numeric:
+                name = self.conditions.scope.spelled(column)
                 self.refuse(
-                    f"{column!r} is not a numeric column",
-                    f"Compare it in a condition: CASE WHEN {column} = ... THEN 1 ELSE 0 END.",
+                    f"{name!r} is not a numeric column",
+                    f"Write CAST({as_written(name)} AS INTEGER)."
+                    if isinstance(self.schema[column], Boolean)
+                    else f"Compare it in a condition: CASE WHEN {name} = ... THEN 1 ELSE 0 END.",
                     node,
                 )
             return Column(column)

@@ -21,6 +21,7 @@ from dpnb.schema.persons import is_persons, name_of, real_kind, sum_bounds, whol
 from dpnb.schema.predicates import EVERY, And, Predicate, Within, plain, simplify
 from dpnb.schema.schema import MOST_OF_ONE, Schema, Unit
 from dpnb.schema.table import Table
+from dpnb.schema.types import Boolean
 from dpnb.sql.canonical import plain_value, read_value
 from dpnb.sql.narrowing import bounds_within
 from dpnb.sql.values import Arithmetic, Column, Number, Value
@@ -34,6 +35,7 @@ class Per(StrEnum):
 
     ``FIRST`` is the value in the first row of an order, and ``ANY`` that in the first row where it
     is there; the secret order of the id's rows breaks ties. ``DISTINCT`` counts different values.
+    ``EVERY`` and ``SOME`` are BOOL_AND and BOOL_OR, of values that are 1 or 0.
     """
 
     COUNT = "count"
@@ -41,6 +43,8 @@ class Per(StrEnum):
     AVG = "avg"
     MIN = "min"
     MAX = "max"
+    EVERY = "bool_and"
+    SOME = "bool_or"
     MEDIAN = "median"
     DISTINCT = "distinct"
     FIRST = "first"
@@ -132,6 +136,8 @@ class Feature:
             return whole_kind(1 if every else 0, min(most, values))
         if own is not None and (self.is_one_row or self.per in (Per.MIN, Per.MAX)):
             return own
+        if self.per in (Per.EVERY, Per.SOME):
+            return Boolean()
         bounds = bounds_within(self.value, schema, And((where, self.filter)))
         low, high, integral = bounds.low, bounds.high, bounds.integral
         if self.per is Per.SUM:

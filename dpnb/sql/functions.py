@@ -75,7 +75,7 @@ Measured: TypeAlias = Literal[
 """A function of one aggregate, which is measured in the data."""
 
 
-Subject: TypeAlias = Literal["any column", "numbers", "texts", "dates"]
+Subject: TypeAlias = Literal["any column", "booleans", "numbers", "texts", "dates"]
 """What a function of one column is written about."""
 
 WRITTEN: dict[Subject, tuple[str, ...]] = {
@@ -86,6 +86,9 @@ WRITTEN: dict[Subject, tuple[str, ...]] = {
         "x = :value", "x <> :value", "x IN (:value, :value)", "x IS NULL", "(x = :value) IS TRUE",
         "x IS DISTINCT FROM :value", "x IS NOT DISTINCT FROM :value",
         "x = :value AND NOT x IS NULL", "x = :value OR (x IS NULL) = FALSE",
+    ),
+    "booleans": (
+        "x", "NOT x", "x IS NOT TRUE", "x AND NOT x IS NULL", "IF(x, 1, 0)", "CAST(x AS INTEGER)",
     ),
     "numbers": (
         "x < 2", "x <= 2", "x > 2", "x >= 2", "x BETWEEN 2 AND 3",

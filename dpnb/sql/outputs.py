@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dpnb.codes import Code, StepFunction
 from dpnb.schema.columns import EPOCH, Category, Date, Kind
+from dpnb.schema.types import Boolean
 from dpnb.sql.dataless import EvaluationError, evaluate
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ TYPES: dict[str, Holds] = {
         "number",
     ),
 }  # fmt: skip
+_SOURCES = {
+    "category": "VARCHAR", "boolean": "BOOLEAN", "integer": "BIGINT", "real": "DOUBLE", "date": "DATE",
+}  # fmt: skip
+"""The type of a column's values, by its kind."""
 _EXACT: dict[str, Callable[[str], Plain]] = {"DECIMAL": Decimal, "HUGEINT": int}
 """Types that NumPy does not hold exactly: they are fetched as texts."""
 
@@ -69,6 +74,8 @@ def _rows(kind: Kind, codes: Sequence[Code] | range) -> tuple[str, list[Any]]:
     else:
         type_name = "BIGINT" if kind.scale.integral else "DOUBLE"
         rows, parameters = f"(SELECT unnest($1::{type_name}[]) AS v)", [list(codes)]
+    if isinstance(kind, Boolean):
+        rows = f"(SELECT CAST(v AS BOOLEAN) AS v FROM {rows})"
     if isinstance(kind, Date):
         rows = f"(SELECT DATE '{EPOCH}' + CAST(v AS INTEGER) AS v FROM {rows})"
     return rows, parameters
@@ -82,8 +89,7 @@ def type_of(text: str, kind: Kind) -> str:
     EvaluationError
         If no value has the types that the expression needs.
     """
-    name = {"category": "VARCHAR", "integer": "BIGINT", "real": "DOUBLE", "date": "DATE"}[kind.kind]
-    row = f"(SELECT CAST(NULL AS {name}) AS v)"
+    row = f"(SELECT CAST(NULL AS {_SOURCES[kind.kind]}) AS v)"
     (found,) = evaluate(f"SELECT typeof({text}) AS y FROM {row}")["y"].tolist()
     return str(found).partition("(")[0]
 
@@ -155,10 +161,9 @@ def fraction(output: Plain) -> Fraction | None:
 
 def null_output(text: str, kind: Kind, type_name: str) -> Plain | None:
     """Return the output of an expression for a missing value; None if it has none."""
-    name = {"category": "VARCHAR", "integer": "BIGINT", "real": "DOUBLE", "date": "DATE"}[kind.kind]
     import numpy as np
 
-    row = f"(SELECT CAST(NULL AS {name}) AS v)"
+    row = f"(SELECT CAST(NULL AS {_SOURCES[kind.kind]}) AS v)"
     try:
         value = _fetched(text, row, (), type_name)
     except EvaluationError:

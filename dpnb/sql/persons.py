@@ -222,14 +222,14 @@ class PersonsReader:
         return Feature(Per.DISTINCT, Column(conditions.column(columns[0])), condition)
 
     def tested(self, node: Node, condition: Predicate, conditions: Conditions) -> Feature:
-        """Read COUNT_IF, BOOL_AND and BOOL_OR; the latter two are 1 for true and 0 for false."""
+        """Read COUNT_IF, BOOL_AND and BOOL_OR."""
         holds = conditions.predicate(node.this)
         if isinstance(node, exp.CountIf):
             both = simplify(And((condition, holds)), conditions.schema)
             return Feature(Per.COUNT, None, both)
         fails = conditions.predicate(exp.Not(this=exp.Paren(this=node.this.copy())))
         branches = (holds, Number(Fraction(1))), (fails, Number(Fraction(0)))
-        per = Per.MIN if isinstance(node, exp.LogicalAnd) else Per.MAX
+        per = Per.EVERY if isinstance(node, exp.LogicalAnd) else Per.SOME
         return Feature(per, Case(branches, None), condition)
 
     def picked(self, node: Node, condition: Predicate, conditions: Conditions) -> Feature:

@@ -18,6 +18,7 @@ from dpnb.schema.columns import Category, Kind
 from dpnb.schema.partition import Partition, declared
 from dpnb.schema.predicates import EVERY
 from dpnb.schema.schema import Schema
+from dpnb.schema.types import Boolean
 from dpnb.views.measures import Count
 from dpnb.views.view import View
 
@@ -239,8 +240,8 @@ def _rebinned(kind: Kind, column: str, bins: Mapping[str, Sequence[Any] | None])
     """Return a column's kind, with the other bins if there are some."""
     if column not in bins:
         return kind
-    if isinstance(kind, Category):
-        raise SchemaError("a category cannot have bins", "Leave bins out for it.")
+    if isinstance(kind, Category | Boolean):
+        raise SchemaError(f"a {kind.kind} cannot have bins", "Leave bins out for it.")
     declared, edges = kind.to_dict(), bins[column]
     if isinstance(edges, (str, Mapping)):
         raise SchemaError("bins must be a list of edges", "Write bins={'age': [17, 30, 90]}.")

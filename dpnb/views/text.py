@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from dpnb.codes import Code, Interval
+from dpnb.formats import label_text
 from dpnb.schema import partition
 from dpnb.schema.columns import EPOCH, Category, Date, Kind
 from dpnb.schema.joins import is_looked_up
 from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import EVERY, And, Predicate, Within
 from dpnb.schema.schema import Schema
+from dpnb.schema.types import Boolean
 from dpnb.sql.values import Arithmetic, Column, Mapped, Number, Value
 from dpnb.views.histogram import Histogram
 from dpnb.views.measures import Count, Distinct, Units
@@ -27,6 +29,8 @@ def literal(kind: Kind, code: Code) -> str:
     if isinstance(kind, Category):
         quoted = kind.values[int(code)].replace("'", "''")
         return f"'{quoted}'"
+    if isinstance(kind, Boolean):
+        return label_text(bool(code))
     if isinstance(kind, Date):
         return f"'{EPOCH + datetime.timedelta(int(code))}'"
     return f"{code:g}" if isinstance(code, float) and f"{code:g}" == repr(code) else repr(code)
@@ -178,7 +182,7 @@ def cell_text(view: View, place: int) -> str:
     for key in reversed(view.keys):
         place, number = divmod(place, key.size)
         labels.append(
-            str(partition.labels(key.kind)[number])
+            label_text(partition.labels(key.kind)[number])
             if key.declared
             else predicate_text(key.within(number), view.schema)
         )

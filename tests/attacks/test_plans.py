@@ -24,6 +24,7 @@ from dpnb.engines.normaliser import SHORT_LIST
 from dpnb.schema.columns import Category, Date, Integer, Real
 from dpnb.schema.schema import Schema, Unit
 from dpnb.schema.table import Table
+from dpnb.schema.types import Boolean
 
 KINDS = {
     "g": Category(["a", "b"], other="b"),
@@ -31,6 +32,8 @@ KINDS = {
     "x": Integer(0, 100),
     "y": Real(0, 10),
     "d": Date("2020-01-01", "2020-12-31"),
+    "b": Boolean(),
+    "h": Boolean(),
     "l": Category([f"v{i}" for i in range(SHORT_LIST + 1)]),
 }
 STATEMENTS = (
@@ -42,6 +45,8 @@ STATEMENTS = (
     "SELECT g, VARIANCE(x) AS v FROM t WHERE g = 'a' OR k IN (1, 2) GROUP BY g",
     "SELECT SUM(x * k) AS s FROM t WHERE g = 'a'",
     "SELECT MEDIAN(x) AS q FROM t",
+    "SELECT b, COUNT(*) AS n, SUM(h) AS s FROM t WHERE NOT h GROUP BY b",
+    "SELECT AVG(x) AS m FROM t WHERE b AND k > 3 OR COALESCE(h, TRUE)",
     "SELECT l, COUNT(*) AS n, AVG(y) AS m FROM t WHERE l != 'v7' GROUP BY l",
     "SELECT MONTH(d) AS m, COUNT(*) AS n, AVG(x) AS a FROM t GROUP BY MONTH(d)",
     "SELECT x % 2 AS odd, LEFT(g, 1) AS h, COUNT(*) AS n FROM t GROUP BY x % 2, LEFT(g, 1)",
@@ -63,6 +68,8 @@ def frame() -> pd.DataFrame:
             "y": places * 17 % 83 / 10 + 0.5,
             "d": pd.to_datetime("2020-02-01") + pd.to_timedelta(places * 13 % 300, unit="D"),
             "l": "v" + (places * 11 % 200).astype(str),
+            "b": places % 5 < 2,
+            "h": (places % 3 < 1).astype("float64"),
         }
     )
 
@@ -72,14 +79,16 @@ def with_one(column: str, value: object) -> pd.DataFrame:
     made.loc[1_234, column] = value
     if column in "kx":
         made[column] = made[column].astype("Int64")
-    return made.astype({"y": float}).assign(d=pd.to_datetime(made["d"]))
+    made = made.astype({"y": float, "h": float, "b": "boolean"})
+    return made.assign(d=pd.to_datetime(made["d"]))
 
 
 def nothing(rows: pd.DataFrame) -> pd.DataFrame:
     """Return as many rows without any value, of the same types."""
     columns = {name: pd.Series([None] * ROWS, dtype=object) for name in "gl"}
     whole = {name: pd.array([None] * ROWS, dtype="Int64") for name in "kx"}
-    return rows.assign(**columns, **whole, y=float("nan"), d=pd.NaT)
+    truths = pd.array([None] * ROWS, dtype="boolean")
+    return rows.assign(**columns, **whole, y=float("nan"), d=pd.NaT, b=truths, h=float("nan"))
 
 
 VARIANTS = {
@@ -92,7 +101,9 @@ VARIANTS = {
     "another text of a long list": lambda: with_one("l", "zebra"),
     "a text lacks": lambda: with_one("l", None),
     "a number lacks": lambda: with_one("x", None),
-    "one value only": lambda: frame().assign(x=50, y=5.0, k=3),
+    "a boolean lacks": lambda: with_one("b", None),
+    "a boolean that is neither": lambda: with_one("h", 0.5),
+    "one value only": lambda: frame().assign(x=50, y=5.0, k=3, b=True, h=1.0),
     "nothing but missing values": lambda: nothing(frame()),
     "no rows": lambda: frame().head(0).astype({"g": "string", "l": "string"}),
     "sorted": lambda: frame().sort_values(["x", "y"], ignore_index=True),

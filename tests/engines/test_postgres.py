@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 import dpnb
-from dpnb import Budget, Category, Date, Integer, Real, Schema, Table, Unit
+from dpnb import Boolean, Budget, Category, Date, Integer, Real, Schema, Table, Unit
 from dpnb.curator import Curator
 from dpnb.engines.contributions import ContributionScan, Part
 from dpnb.engines.duckdb import DuckDBEngine
@@ -355,6 +355,10 @@ class TestValues:
             ("int2", ["-32768", "32767"], Integer(-5, 40_000), [-32768, 32767]),
             ("boolean", ["true", "false", "NULL"], Integer(0, 1), [1, 0, None]),
             ("boolean", ["true", "false", "NULL"], Real(0, 1), [1, 0, None]),
+            ("boolean", ["true", "false", "NULL"], Boolean(), [1, 0, None]),
+            ("int2", ["1", "0", "-1", "2"], Boolean(), [1, 0, None, None]),
+            ("float8", ["1", "-0.0", "0.5", "'NaN'", "'inf'"], Boolean(), [1, 0, None, None, None]),
+            ("numeric", ["1.00", "1e-9", "0", "'NaN'", "1e400"], Boolean(), [1, None, 0, None, None]),
             ("date", ["'infinity'", "'-infinity'", "'4713-01-01 BC'", "'5874897-12-31'",
                       "'2024-01-02'"], Date("2024-01-01", "2024-01-03"),
              np.array([None, None, "0001-01-01", "9999-12-31", "2024-01-02"], "M8[s]")),

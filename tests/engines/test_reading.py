@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
+from dpnb import Boolean, Category, Date, Integer, Real, Schema, Table, Unit
 from dpnb.datasets import adult
 from dpnb.engines.draft import draft_schema
 from dpnb.engines.duckdb import DuckDBEngine, connected
@@ -142,6 +142,8 @@ def test_a_value_is_the_same_in_every_type(door, tmp_path):
     assert read(source, Category(["word"], other="word")) == [0] * 3
     assert read(source, Real(-10, 9_000)) == [float(value) for value in values]
     assert read(source, Integer(-10, 9_000)) == [math.floor(float(value) + 0.5) for value in values]
+    codes = [int(value) if value in (0, 1) else None for value in values]
+    assert read(source, Boolean()) == codes
     # days are no numbers
     assert read(source, Date("2024-01-01", "2024-12-31")) == [None] * 3
 
@@ -154,12 +156,39 @@ def test_files_too(values, file, tmp_path):
     source = file(values, tmp_path)
     assert read(source, Category(listed)) == list(map(listed.index, shown))
     assert read(source, Real(-10, 9_000)) == [float(value) for value in values]
+    codes = [int(value) if value in (0, 1) else None for value in values]
+    assert read(source, Boolean()) == codes
 
 
 def test_truths_are_not_1_and_0_in_categories():
     kind = Category(["1", "0", "TRUE", "false"])
     assert read(objects([True, 1, 1.0, "True", "01", False, 0.0]), kind) == [2, 0, 0, 2, 0, 3, 1]
     assert read(pd.DataFrame({"x": [True, False]}), kind) == [2, 3]
+
+
+BOOLEANS = {
+    "true": 1, " 1": 1, "1.0": 1, "10e-1": 1, "TRUE": 1, "False": 0, "0": 0, "-0.0": 0, "00": 0,
+    "yes": None, "t": None, " true": None, "2": None, "0.5": None, "": None, "inf": None, "nan": None,
+    "1_0": None, "2024-01-01": None,
+}  # fmt: skip
+
+
+def test_a_boolean_is_what_is_read_as_true_false_1_or_0(tmp_path):
+    codes = list(BOOLEANS.values())
+    assert read(objects(list(BOOLEANS)), Boolean()) == codes
+    assert read(csv_file([f'"{text}"' for text in BOOLEANS], tmp_path), Boolean()) == codes
+    assert read(objects([*BOOLEANS, True, 0.0, 1, 2**80, None]), Boolean()) == [
+        *codes,
+        1,
+        0,
+        1,
+        None,
+        None,
+    ]
+    assert (
+        read(pd.DataFrame({"x": pd.to_datetime(["2024-01-01", "1970-01-01"])}), Boolean())
+        == [None] * 2
+    )
 
 
 def test_numbers_beyond_two_to_the_53_are_their_nearest_double():

@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
+from dpnb import Boolean, Category, Date, Integer, Real, Schema, Table, Unit
 from dpnb.codes import StepFunction
 from dpnb.engines.contributions import ContributionScan, Part
 from dpnb.engines.duckdb import DuckDBEngine
@@ -52,6 +52,8 @@ def schema():
             "wide": Integer(0, 2**30),
             "money": Integer(0, 500),
             "flag": Integer(0, 1),
+            "yes": Boolean(),
+            "no": Boolean(),
             "r": Real(-5, 5, bins=[-4, -0.5, 0, 2.25, 5]),
             "f": Real(0, 1),
             "price": Real(0, 1e6),
@@ -102,6 +104,8 @@ def rows():
             "wide": some([2**30, 2**30 - 1, 65_535, 65_536, 0], [-1, 2**31], pa.int64()),
             "money": some(halves, [decimal.Decimal(10**9)], pa.decimal128(14, 1)),
             "flag": some([True, False], (), pa.bool_()),
+            "yes": some([True, False], (), pa.bool_()),
+            "no": some([0.0, -0.0, 1.0], [0.5, 2.0, -1.0, math.nan, inf], pa.float64()),
             "r": some(
                 [-0.0, 0.0, 2.25, math.nextafter(2.25, 3), -4.0, *spread(3)],
                 [math.nan, inf, -inf, 1e308, 5e-324], pa.float64(),
@@ -123,6 +127,8 @@ STATEMENTS = [
     "SELECT listed, COUNT(*) FROM t GROUP BY listed",
     "SELECT long, COUNT(*), SUM(i) FROM t GROUP BY long",
     "SELECT truth, COUNT(*), AVG(flag) FROM t GROUP BY truth",
+    "SELECT yes, no, COUNT(*), SUM(yes) FROM t GROUP BY yes, no",
+    "SELECT AVG(i) FROM t WHERE NOT no AND yes IS NOT TRUE OR COALESCE(no, TRUE) AND yes",
     "SELECT number, COUNT(r) FROM t GROUP BY number",
     "SELECT i, COUNT(*) FROM t GROUP BY i",
     "SELECT n, COUNT(*), SUM(n), AVG(n) FROM t GROUP BY n",

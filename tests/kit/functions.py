@@ -12,7 +12,13 @@ from dpnb.sql.functions import WRITTEN
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 _TABLE = re.compile(r"(?<=\n\| about \| write \|\n\|---\|---\|\n)(\|.*\n)+")
-CONSTANTS = {"any column": "'a'", "numbers": "2", "texts": "'a'", "dates": "'2024-01-31'"}
+CONSTANTS = {
+    "any column": "'a'",
+    "booleans": "TRUE",
+    "numbers": "2",
+    "texts": "'a'",
+    "dates": "'2024-01-31'",
+}
 
 
 def example(text: str, subject: str) -> str:

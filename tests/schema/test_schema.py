@@ -277,8 +277,11 @@ BAD = [
         "two columns differ only in upper and lower case. Rename one of them.",
     ),
     (lambda: Schema({"": Integer(0, 1)}), "has an unknown kind"),
-    (lambda: Schema({"a": int}), "Use Category, Integer, Real or Date"),
-    (lambda: Schema.from_dict({"a": {"type": "float"}}), "Use one of category, integer, real"),
+    (lambda: Schema({"a": int}), "Use Category, Boolean, Integer, Real or Date"),
+    (
+        lambda: Schema.from_dict({"a": {"type": "float"}}),
+        "Use one of category, boolean, integer, real",
+    ),
     (lambda: Schema.from_dict({"a": "integer"}), "has type ''"),
     (
         lambda: Schema.from_dict({"a": {"type": "integer", "low": 0}}),

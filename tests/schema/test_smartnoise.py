@@ -7,7 +7,7 @@ import sys
 import pytest
 import yaml
 
-from dpnb import Budget, Category, Date, Integer, Real, Schema, Session, Table, Unit
+from dpnb import Boolean, Budget, Date, Integer, Real, Schema, Session, Table, Unit
 from dpnb.errors import SchemaError
 from dpnb.schema.smartnoise import read
 
@@ -47,7 +47,7 @@ def test_columns_have_their_kinds_and_bounds():
         "age": Integer(0, 100),
         "rooms": Integer(1, 9),
         "wage": Real(-0.5, 200),
-        "married": Category(["false", "true"]),
+        "married": Boolean(),
         "day": Date("2020-01-01", "2020-12-31"),
     }
     assert set(found.complete) == {"rooms", "married"}

@@ -8,11 +8,11 @@ import time
 import duckdb
 import pytest
 
-from dpnb import Category, Date, Integer, Schema, Table
+from dpnb import Boolean, Category, Date, Integer, Schema, Table
 from dpnb.codes import StepFunction
 from dpnb.errors import SqlError
 from dpnb.schema.columns import EPOCH
-from dpnb.schema.predicates import NONE, Within
+from dpnb.schema.predicates import EVERY, NONE, Within
 from dpnb.sql import dataless, domains, outputs
 from dpnb.sql.functions import WRITTEN
 from dpnb.sql.parser import parse
@@ -26,14 +26,15 @@ SCHEMA = Schema(
         "age": Integer(-3, 90),
         "city": Category(CITIES),
         "day": Date("2023-12-20", "2025-03-05"),
+        "ok": Boolean(),
         "wide": Integer(0, 2**20 - 1),
         "wider": Integer(0, 2**20),
     }
 )
 TABLES = {"t": Table("t", None, SCHEMA)}
-SUBJECTS = {"numbers": "age", "texts": "city", "dates": "day"}
-CONSTANTS = {"age": "30", "city": "'Pisa'", "day": "DATE '2024-02-29'"}
-TYPES = {"age": "BIGINT", "city": "VARCHAR", "day": "DATE"}
+SUBJECTS = {"booleans": "ok", "numbers": "age", "texts": "city", "dates": "day"}
+CONSTANTS = {"age": "30", "city": "'Pisa'", "day": "DATE '2024-02-29'", "ok": "TRUE"}
+TYPES = {"age": "BIGINT", "city": "VARCHAR", "day": "DATE", "ok": "BOOLEAN"}
 
 
 def where(condition, **params):
@@ -48,8 +49,8 @@ def refusal(condition):
 
 def values(column):
     kind = SCHEMA[column]
-    if column == "city":
-        return CITIES
+    if column in ("city", "ok"):
+        return CITIES if column == "city" else [False, True]
     codes = range(int(kind.scale.low), int(kind.scale.high) + 1)
     return [
         code if column == "age" else EPOCH.fromordinal(EPOCH.toordinal() + code) for code in codes
@@ -88,9 +89,11 @@ def test_every_function_is_duckdbs_on_every_value(text, column):
     if holds == {"BOOLEAN"}:
         for sign, truth in (("", True), ("NOT ", False)):
             found = where(f"{sign}({text})")
-            assert isinstance(found, Within) or found == NONE
+            assert isinstance(found, Within) or found in (NONE, EVERY)
             inside = [output is truth for output, _ in expected]
-            intervals, null = (found.intervals, found.null) if found != NONE else ((), False)
+            intervals, null = ((), False) if found == NONE else (((codes[0], codes[-1]),), True)
+            if isinstance(found, Within):
+                intervals, null = found.intervals, found.null
             assert [any(a <= code <= b for a, b in intervals) for code in codes] == inside[:-1]
             assert null == inside[-1]
         return
@@ -121,6 +124,12 @@ def test_every_function_is_duckdbs_on_every_value(text, column):
         ("age BETWEEN 30 AND 39", "FLOOR(age / 10) = 3"),
         ("COALESCE(age, 99) > 80", "age > 80 OR age IS NULL"),
         ("CASE WHEN age > 30 THEN TRUE END", "age > 30"),
+        ("ok", "ok = TRUE"),
+        ("ok", "ok = 1"),
+        ("ok", "ok <> 'no'"),
+        ("ok", "CAST(ok AS INTEGER) = 1"),
+        ("NOT ok", "ok < TRUE"),
+        ("NOT ok", "(ok IS TRUE) = FALSE AND ok IS NOT NULL"),
         ("day + INTERVAL 1 MONTH > '2024-02-29'", "day >= '2024-02-01'"),
     ],
 )  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpnb import Category, Date, Integer, Real, Schema, Table
+from dpnb import Boolean, Category, Date, Integer, Real, Schema, Table
 from dpnb.errors import DpnbError, SqlError
 from dpnb.schema.predicates import NONE, Within
 from dpnb.sql.parser import parse
@@ -26,6 +26,7 @@ SCHEMA = Schema(
         "i": Integer(0, 9),
         "r": Real(0, 9),
         "d": Date("2024-01-01", "2024-12-31"),
+        "b": Boolean(),
     }
 )
 TABLES = {"t": Table("t", None, SCHEMA)}
@@ -62,6 +63,16 @@ class TestValues:
     def test_dates(self, value):
         assert where("d = :v", v=value) == Within("d", ((19724, 19724),))
 
+    @pytest.mark.parametrize("value", [True, np.bool_(True), 1, "true"])
+    def test_booleans(self, value):
+        assert where("b = :v", v=value) == where("b") == Within("b", ((1, 1),))
+        assert where("COALESCE(b, :v)", v=True) == Within("b", ((1, 1),), null=True)
+
+    @pytest.mark.parametrize("condition", ["i = :v", "i < :v", "c = :v", "d = :v", "r + :v > 1"])
+    def test_a_boolean_is_no_value_of_other_columns(self, condition):
+        with pytest.raises(SqlError):
+            where(condition, v=True)
+
     def test_a_time_of_day_is_refused(self):
         with pytest.raises(SqlError, match="has a time of day"):
             where("d < :v", v=datetime.datetime(2024, 1, 2, 12))  # noqa: DTZ001
@@ -87,8 +98,6 @@ class TestRefused:
         ("value", "word"),
         [
             (None, "NoneType"),
-            (True, "bool"),
-            (np.bool_(True), "bool"),
             (b"a", "bytes"),
             (1 + 2j, "complex"),
             ([1], "list"),

@@ -34,7 +34,7 @@ from dpnb.display.text import (
 )
 from dpnb.errors import printable
 from dpnb.estimation.estimates import Intervals
-from dpnb.formats import loss_text, part_text, percent
+from dpnb.formats import label_text, loss_text, part_text, percent
 from dpnb.privacy.loss import amount_text
 from dpnb.results import InfoTable
 from dpnb.schema.persons import shown_name
@@ -122,7 +122,7 @@ def decision_cells(made: Decision) -> tuple[list[str], list[list[str]]]:
         header += [reading.alias, "interval"]
     rows = []
     for group in told_groups(made)[:MAX_ROWS]:
-        cells = [*map(str, made.groups[group] or ("all rows",)), selected_text(made, group)]
+        cells = [*map(label_text, made.groups[group] or ("all rows",)), selected_text(made, group)]
         if readings:
             cells.append(made.verdict_text(group))
         for reading in readings:
@@ -307,7 +307,9 @@ def _groups(made: Decision) -> str:
 
 def _row(made: Decision, group: int, readings: Sequence[Intervals], axis: Any) -> str:
     verdict, left = made.verdicts[group], '<td style="text-align:left">'
-    cells = "".join(elements.row_head(str(key)) for key in made.groups[group] or ("all rows",))
+    cells = "".join(
+        elements.row_head(label_text(key)) for key in made.groups[group] or ("all rows",)
+    )
     cells += f"{left}{selected_text(made, group)}</td>"
     if readings:
         cells += f"{left}{mark_html(verdict)} {made.verdict_text(group)}</td>"

@@ -24,7 +24,7 @@ from dpnb.display.html import aggregate_cells, aggregate_head
 from dpnb.display.marks import GREY, Scale, bar_mark, interval_marks, scale
 from dpnb.display.text import MAX_ROWS, aligned, group_cells, info_table_text, stamps
 from dpnb.errors import printable
-from dpnb.formats import ends_text, figure, percent, share_text, whole
+from dpnb.formats import ends_text, figure, label_text, percent, share_text, whole
 from dpnb.results import InfoTable
 from dpnb.schema.persons import shown_name
 
@@ -181,7 +181,9 @@ def inference_body(inference: Inference) -> str:
     )
     body = "".join(
         "<tr>"
-        + "".join(elements.row_head(str(key)) for key in inference.groups[row] or ("all rows",))
+        + "".join(
+            elements.row_head(label_text(key)) for key in inference.groups[row] or ("all rows",)
+        )
         + "".join(
             aggregate_cells(
                 aggregate, index, row, axis, drawn=_drawn(aggregate, row, axis), alone=alone
