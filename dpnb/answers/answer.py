@@ -377,6 +377,7 @@ class Answer(Billed, Result):
         values["bill"] = Bill.taken(values)
         values["keys"], values["grouped"] = tuple(values["keys"]), tuple(values["grouped"])
         values["groups"] = tuple(tuple(group) for group in values["groups"])
+        values["undeclared"] = tuple((column, other) for column, other in values["undeclared"])
         values["rows"], values["rest"] = tuple(values["rows"]), tuple(values["rest"])
         values["hidden_by"], table = tuple(values["hidden_by"]), values["shown"]
         values["shown"] = None if table is None else ShownTable.from_dict(table)
