@@ -44,7 +44,7 @@ class Answer(Billed, Result):
     groups : tuple of tuples
         All declared groups, present in the data or not.
     estimates : tuple of Estimates
-        One for each aggregate or formula of the SELECT list.
+        One for each aggregate or formula of the SELECT list; none if it lists groups alone.
     rows : tuple of int
         Indices of the groups to show, after WHERE, HAVING, ORDER BY and LIMIT.
     asked : int
@@ -163,6 +163,11 @@ class Answer(Billed, Result):
         RequestError
             For an unknown alias.
         """
+        if not self.estimates:
+            raise RequestError(
+                "this answer lists declared groups, without any numbers",
+                "Add COUNT(*) to the statement.",
+            )
         if alias is None:
             return self.estimates[0]
         for output in self.estimates:
@@ -271,7 +276,7 @@ class Answer(Billed, Result):
     @property
     def look(self) -> int:
         """How many versions of these numbers were released, including this one."""
-        return max(output.look for output in self.estimates)
+        return max((output.look for output in self.estimates), default=1)
 
     def look_note(self, found: Estimates) -> str:
         """Return the note for a question: when its interval holds, and how ids are counted.
@@ -403,7 +408,7 @@ class Answer(Billed, Result):
             "sql": self.sql,
             "table": self.table,
             "data_version": self.version,
-            "privacy_unit": f"{self.unit} (add or remove one)",
+            "privacy_unit": f"{self.unit} (add or remove one)" if self.definitions else None,
             "privacy": self.privacy,
             "spent": self.spent.to_dict(),
             "confidence": self.confidence,

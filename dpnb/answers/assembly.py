@@ -92,32 +92,15 @@ def answer(
         else estimates(_part(output, wanted))
         for output in query.outputs
     )
-    budget, group_indices = status(store, charge.analyst), asked_groups(query)
-    outcome = shown(query, group_indices, all_estimates)
-    grouped = tuple(key.alias for key in query.keys)
-    return Answer(
-        sql=sql.strip(),
-        table=query.table,
-        version=charge.version,
-        keys=grouped if outcome.table is None else outcome.table.keys,
-        groups=group_labels(query),
-        estimates=all_estimates,
-        rows=outcome.rows,
-        asked=len(group_indices),
-        grouped=grouped,
-        rest=outcome.rest,
-        hidden=outcome.hidden,
-        hidden_by=outcome.hidden_by,
-        undeclared=query.undeclared,
-        shown=outcome.table,
-        bill=budget.charged(
-            charge.row if fresh else PrivacyLoss.none(),
+    base = _without_cost(sql, wanted, charge.analyst, store, charge.version, all_estimates)
+    return replace(
+        base,
+        bill=replace(
+            base.bill,
+            spent=charge.row if fresh else PrivacyLoss.none(),
             stored=not fresh,
             conditional=charge.conditional,
         ),
-        confidence=wanted.accuracy.confidence,
-        intervals=wanted.accuracy.intervals,
-        looks=wanted.accuracy.looks,
         finer=any(
             state.level(charge.analyst, view) > level for view, level in charge.levels.items()
         ),
@@ -126,17 +109,61 @@ def answer(
             **{name: dict(state.definitions[name]) for name in charge.past},
             **{name: view.definition() for name, view in wanted.views.items()},
         },
-        ledger=store.name,
         request=charge.request,
         shared=state.shown_before(charge),
         bought=_bought(wanted, charge.levels),
     )
 
 
+def listed(sql: str, wanted: Plan, analyst: str, store: Store) -> Answer:
+    """Return the declared groups of a statement without results. There are no data in it."""
+    return _without_cost(sql, wanted, analyst, store, store.version(wanted.query.table), ())
+
+
+def _without_cost(
+    sql: str,
+    wanted: Plan,
+    analyst: str,
+    store: Store,
+    version: int,
+    estimates: tuple[Estimates, ...],
+) -> Answer:
+    """Return what is shown of estimates, in an answer that costs nothing and uses no views."""
+    query = wanted.query
+    group_indices = asked_groups(query)
+    outcome = shown(query, group_indices, estimates)
+    grouped = tuple(key.alias for key in query.keys)
+    return Answer(
+        sql=sql.strip(),
+        table=query.table,
+        version=version,
+        keys=grouped if outcome.table is None else outcome.table.keys,
+        groups=group_labels(query),
+        estimates=estimates,
+        rows=outcome.rows,
+        asked=len(group_indices),
+        grouped=grouped,
+        rest=outcome.rest,
+        hidden=outcome.hidden,
+        hidden_by=outcome.hidden_by,
+        undeclared=query.undeclared,
+        shown=outcome.table,
+        bill=status(store, analyst).charged(PrivacyLoss.none()),
+        confidence=wanted.accuracy.confidence,
+        intervals=wanted.accuracy.intervals,
+        looks=wanted.accuracy.looks,
+        finer=False,
+        levels={},
+        definitions={},
+        ledger=store.name,
+        request=wanted.request,
+    )
+
+
 def _bought(plan: Plan, levels: Mapping[str, Fraction]) -> str | None:
     """Return the epsilon of a pure session's levels if it is less than requested."""
     target_level = plan.accuracy.level
-    if target_level is None or plan.privacy is not PURE:
+    if target_level is None or plan.privacy is not PURE or not plan.views:
         return None
     epsilon = sum((levels[view] for view in plan.views), Fraction(0))
     return str(epsilon) if epsilon < target_level else None

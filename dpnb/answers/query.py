@@ -201,8 +201,16 @@ class AnswerRequest:
         levels = [level for level in grid() if step.level <= level <= state.cap.level(PURE)]
         return Drawn(laplace_chain(exact, levels, view.lattice_sensitivity(PURE), noise))
 
-    def known(self, plan: Plan) -> None:
-        """Return None: this request never uses past answers to other statements."""
+    def known(self, plan: Plan) -> Answer | None:
+        """Return the declared groups if the statement asks for nothing else; else None.
+
+        This request never uses past answers to other statements.
+        """
+        return (
+            None
+            if plan.query.outputs
+            else assembly.listed(self.sql, plan, self.analyst, self.store)
+        )
 
     def result(self, plan: Plan, charge: Charge, *, fresh: bool) -> Answer:
         """Build the answer from the committed versions."""

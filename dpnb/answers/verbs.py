@@ -40,7 +40,7 @@ def statement(runner: Runner, row: str, call: Call) -> AnswerRequest:
             call.subject,
             runner.tables,
             call.params,
-            promises=call.verb == "query",
+            answering=call.verb == "query",
             public=runner.public,
         )
         request = AnswerRequest(
@@ -58,6 +58,8 @@ def _asked(runner: Runner, row: str, call: Call) -> AnswerRequest | OnlineReques
     """Return the request for a statement; past answers may help to reach a requested error."""
     request = statement(runner, row, call)
     if call.options.get("error") is None or call.options.get("history") is False:
+        return request
+    if not request.query.outputs:
         return request
     if any(aggregate.function is Function.UNITS for aggregate in request.query.measured):
         # counts of distinct ids do not follow from other answers

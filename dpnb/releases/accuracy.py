@@ -137,7 +137,7 @@ def read_accuracy(
             )
         delta = promised_delta(query.promise, privacy, delta)
         costs, options = ["epsilon"], {**options, "epsilon": query.promise.epsilon}
-    if not costs:
+    if not costs and query.outputs:
         raise RequestError(
             "a request needs a privacy cost or a margin of error",
             f"Give {privacy.parameter}=0.05, or error=50.",

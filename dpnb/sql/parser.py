@@ -26,9 +26,7 @@ from dpnb.sql.levels import LevelReader, aggregated, check_rows
 from dpnb.sql.persons import PersonsReader, name_results
 from dpnb.sql.public import Evaluate
 from dpnb.sql.quantiles import spread
-from dpnb.sql.query import (
-    Query,
-)
+from dpnb.sql.query import Key, Query
 from dpnb.sql.quoting import meant, names_of
 from dpnb.sql.relations import read_from
 from dpnb.sql.rewriting import counted, rewritten, spelled, turned
@@ -52,7 +50,7 @@ def parse(
     *,
     deciding: bool = False,
     thresholds: Collection[str] = (),
-    promises: bool = False,
+    answering: bool = False,
     public: Evaluate | None = None,
 ) -> Query:
     """Read one statement.
@@ -70,8 +68,9 @@ def parse(
         Whether the statement is for a decision, which allows COUNT(DISTINCT column).
     thresholds : collection of str
         Parameters of HAVING that stand for another number in each group.
-    promises : bool
-        Whether the statement may say in OPTIONS which epsilon it asks for.
+    answering : bool
+        Whether the statement is for an answer. Only then may it say in OPTIONS which epsilon it
+        asks for, and list groups without an aggregate.
     public : callable, optional
         Returns the rows of a subquery over public tables.
 
@@ -93,14 +92,14 @@ def parse(
     def read(mended: str) -> Query:
         source = Source(mended)
         try:
-            statement = _Statement(source, tables, params or {}, thresholds, deciding)
+            statement = _Statement(source, tables, params or {}, thresholds, deciding, answering)
             written = turned(source, tables, source.tree())
             check_correlated(source, written)
             written = spelled(source, counted(source, tables, written))
             query = statement.query(substituted(source, tables, written, public), written)
         except RecursionError:
             raise SqlError("the statement is nested too deeply", "Flatten it.") from None
-        if query.promise is not None and not promises:
+        if query.promise is not None and not answering:
             raise SqlError(
                 "only a query takes its privacy cost from OPTIONS",
                 "Leave epsilon and delta out of OPTIONS.",
@@ -127,6 +126,7 @@ class _Statement:
         params: Mapping[str, object],
         thresholds: Collection[str],
         deciding: bool,
+        answering: bool,
     ) -> None:
         self.refuse = source.refuse
         self.source = source
@@ -134,6 +134,7 @@ class _Statement:
         self.params = params
         self.thresholds = thresholds
         self.deciding = deciding
+        self.answering = answering
 
     def query(self, select: exp.Select, written: exp.Select, *, inner: bool = False) -> Query:
         """Read a statement, also one that computes with the results of a query in FROM."""
@@ -178,6 +179,8 @@ class _Statement:
         aggregates.statistics.keys = keys.keys
         splitter = Splitter(aggregates, keys, deciding=self.deciding, inner=inner)
         split = splitter.read(select)
+        if not (split.aggregates or split.derived or self.deciding):
+            self.check_listed(select, split.keys, inner=inner)
         having = select.args.get("having") if self.deciding else None
         reader = HavingReader(aggregates, self.thresholds)
         return Query(
@@ -192,6 +195,14 @@ class _Statement:
             undeclared=tuple(self.conditions.domains.undeclared.items()),
             schema=self.schema,
         )
+
+    def check_listed(self, select: exp.Select, keys: Sequence[Key], *, inner: bool) -> None:
+        """Refuse a statement without an aggregate, unless as a whole it asks for declared groups."""
+        hint = "Add COUNT(*), SUM(x) or AVG(x)."
+        if not keys:
+            self.refuse("there is no aggregate", hint, select)
+        if inner or not self.answering:
+            self.refuse("only a whole query lists groups without an aggregate", hint, select)
 
     def where(self, node: Node | None, present: Sequence[Predicate]) -> Predicate:
         """Combine the condition of WHERE with those of joins that drop rows, and of HAVING on keys."""

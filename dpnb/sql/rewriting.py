@@ -298,7 +298,9 @@ class _Rewriting:
             return
         items, group = self.tree.expressions, self.tree.args.get("group")
         shown = [_value(item) for item in items if _is_key(item)]
-        if len(shown) == len(items) and self.tree.args.get("having") is None:
+        having = self.tree.args.get("having")
+        rest = [_value(item) for item in items if not _is_key(item)]
+        if shown and group is None and having is None and all(map(is_constant, rest)):
             self.tree.set("group", exp.Group(expressions=[key.copy() for key in shown]))
         elif any(key not in shown for key in (group.expressions if group else ())):
             return

@@ -83,8 +83,6 @@ class Splitter:
         qualify = self.listing.condition(select.args.get("qualify"))
         self.clause = "ORDER BY"
         order = tuple(self.listing.terms(select.args.get("order")))
-        if not self.results and not self.deciding:
-            self.refuse("there is no aggregate", "Add COUNT(*), SUM(x) or AVG(x).", select)
         distinct = self.listing.distinct(select.args.get("distinct"), allowed=not self.deciding)
         keys = {} if distinct or self.inner else self._all_keys(select)
         shown = OuterPart(

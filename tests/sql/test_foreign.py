@@ -34,7 +34,7 @@ def clause(options, rest="COUNT(*) AS n", table="visits"):
 
 
 def read(text):
-    return parse(text, TABLES, promises=True)
+    return parse(text, TABLES, answering=True)
 
 
 def refused(text):

@@ -166,7 +166,16 @@ REFUSED = [
     # what is selected
     ("SELECT * FROM t", "rows cannot be listed", "*", "Count them: SELECT sex, COUNT"),
     ("SELECT t.* FROM t", "rows cannot be listed", "t.*", "Count them"),
-    ("SELECT sex FROM t GROUP BY sex", "there is no aggregate", "sex", "Add COUNT(*)"),
+    ("SELECT sex FROM t GROUP BY sex", "only a whole query lists groups", "sex", "Add COUNT(*)"),
+    ("SELECT sex FROM t HAVING sex = 'F'", "rows cannot be listed", "sex", "Count them"),
+    ("SELECT DISTINCT sex FROM t GROUP BY age", "'sex' is not in GROUP BY", "sex", "Add it to"),
+    ("SELECT DISTINCT 1 FROM t", "there is no aggregate", "SELECT DISTINCT 1", "Add COUNT(*)"),
+    (
+        "SELECT COUNT(*) FROM (SELECT sex FROM t GROUP BY sex)",
+        "only a whole query lists groups without an aggregate",
+        "SELECT sex",
+        "Add COUNT(*)",
+    ),
     ("SELECT sex, COUNT(*) FROM t", "'sex' is not in GROUP BY", "sex", "Add it to GROUP BY"),
     ("SELECT nope, COUNT(*) FROM t", "unknown column 'nope'", "nope", "Declared: sex"),
     ("SELECT COUNT(ages) FROM t", "unknown column 'ages'", "ages", "Did you mean age?"),

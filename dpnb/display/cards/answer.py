@@ -53,8 +53,9 @@ def table_cells(answer: Answer) -> tuple[list[str], list[list[str]]]:
 
 def sentences(answer: Answer) -> list[str]:
     """Return the sentences about an answer, the same in every rendering."""
+    intervals = interval_sentence(answer) if answer.estimates else groups_sentence(answer)
     texts = [
-        interval_sentence(answer), answer.counted, cost_sentence(answer), origin_sentence(answer),
+        intervals, answer.counted, cost_sentence(answer), origin_sentence(answer),
         words.ledger_note(answer.bill),
     ]  # fmt: skip
     more = words.rest_sentence(len((answer.shown or answer).rows) - MAX_ROWS)
@@ -67,6 +68,15 @@ def undeclared_sentence(answer: Answer) -> str:
     return " ".join(
         f"Undeclared values of {column} count as the text '{label}' here."
         for column, label in answer.undeclared
+    )
+
+
+def groups_sentence(answer: Answer) -> str:
+    """Return what a list of declared groups is."""
+    left = "" if answer.asked == len(answer.groups) else " that WHERE does not rule out"
+    return (
+        f"These are the declared groups{left}, whether there are rows in them or not. "
+        "There are no data in this list, so it costs nothing."
     )
 
 
@@ -90,9 +100,11 @@ def hidden_sentence(answer: Answer) -> str:
         return ""
     number = f"{answer.hidden:,}" if answer.hidden else "none"
     hides = "hides" if len(answer.hidden_by) == 1 else "hide"
+    hides = f"{' and '.join(answer.hidden_by)} {hides} {number} of {answer.asked:,} group{'' if answer.asked == 1 else 's'}"
+    if not answer.estimates:
+        return f"{hides}: all_groups() has them all."
     return (
-        f"{' and '.join(answer.hidden_by)} {hides} {number} of {answer.asked:,} group{'' if answer.asked == 1 else 's'}, by their "
-        "released numbers: all_groups() has them all. To bound how often noise hides or shows the "
+        f"{hides}, by their released numbers: all_groups() has them all. To bound how often noise hides or shows the "
         "wrong ones, use %%dpdecide (in Python session.decide)."
     )
 
@@ -123,7 +135,9 @@ def interval_sentence(answer: Answer) -> str:
 
 def cost_sentence(answer: Answer) -> str:
     """Return what was spent and what is left."""
-    worked_out = answer.origin is not None and answer.origin.way == "history"
+    worked_out = not answer.estimates or (
+        answer.origin is not None and answer.origin.way == "history"
+    )
     cost = words.cost_text(answer.bill, worked_out=worked_out)
     if answer.bought is not None:
         cost = f"{cost} {words.bought_sentence([answer.bought])}"
@@ -227,7 +241,7 @@ def view_data(answer: Answer) -> dict[str, Any]:
         and ``high``, as :func:`dpnb.answers.question.difference` uses them; infinite ends are
         strings. There is nothing to compare in a table that is computed from results.
     """
-    if answer.shown is not None:
+    if answer.shown is not None or not answer.estimates:
         columns = [
             {"alias": one.alias, "name": printable(one.alias), "among": "", "note": ""}
             for one in answer.columns
@@ -283,7 +297,8 @@ def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:
         Where to draw; a new figure by default.
     """
     table = answer.shown if answer.shown is not None and answer.shown.columns else answer
-    (aggregate, *_), rows = answer.columns or answer.estimates, table.rows[:MAX_ROWS]
+    columns = (*answer.columns, *answer.estimates)
+    aggregate, rows = columns[0] if columns else answer.estimates_of(), table.rows[:MAX_ROWS]
     ax = row_axes(len(rows), ax)
     for place, row in enumerate(rows):
         value = aggregate.estimate[row]

@@ -48,7 +48,7 @@ class AnswerWidget(anywidget.AnyWidget):
         self._answer = answer
         super().__init__(
             data={**view_data(answer), "body": answer_body(answer)},
-            aggregate=(*answer.columns, *answer.estimates)[0].alias,
+            aggregate=next((one.alias for one in (*answer.columns, *answer.estimates)), ""),
             token=token,
         )
 
@@ -76,7 +76,7 @@ class AnswerWidget(anywidget.AnyWidget):
 
     @traitlets.validate("aggregate")
     def _known_aggregate(self, proposal: Any) -> str:
-        names = [column.alias for column in self._answer.columns]
+        names = [column.alias for column in self._answer.columns] or [""]
         return (
             proposal.value
             if proposal.value in names
