@@ -251,6 +251,8 @@ class _Lines:
             )
             for line in self.lines
         ]
+        # windows go over the lines that are left, and have no value on others
+        self.doubtful = []
 
 
 def _argument(one: Total, line: Line) -> Value:

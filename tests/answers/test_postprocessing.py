@@ -358,6 +358,14 @@ class TestWindows:
         both = sql.replace(" QUALIFY", " HAVING COUNT(*) > 3 QUALIFY")
         assert "HAVING and QUALIFY hide 2 of 4 groups" in repr(opened(scale=0.0).query(both, rho=1))
 
+    def test_groups_that_having_may_hide_wrongly_have_no_window(self, opened: Open) -> None:
+        ends = "HAVING COUNT(*) <> 120 QUALIFY ROW_NUMBER() OVER (ORDER BY region) <= 2"
+        sql = f"SELECT region, COUNT(*) AS n FROM people GROUP BY region {ends}"
+        first = opened(scale=0.0).query(sql.partition("HAVING")[0], rho=1).to_frame()
+        sql = sql.replace("120", str(int(first["n"][0])))
+        answer = opened(scale=0.0).query(sql, rho=1)
+        assert (answer.rows, answer.hidden_by) == ((1, 2), ("HAVING", "QUALIFY"))
+
     def test_their_intervals_hold_as_often_as_promised(
         self, opened: Open, frame: pd.DataFrame
     ) -> None:
