@@ -222,7 +222,8 @@ class _Substitution:
     def shown(self, item: Node, level: Level, aliases: dict[str, Node]) -> Node:
         """Return one column of the SELECT list, under the name that it had."""
         inner = item.this if isinstance(item, exp.Alias) else item
-        if isinstance(inner, exp.Star) or isinstance(inner.this, exp.Star):
+        of_table = isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)
+        if isinstance(inner, exp.Star) or of_table:
             return item.copy()
         value = self.names.resolved(inner, level, aliases)
         alias = item.alias if isinstance(item, exp.Alias) else ""

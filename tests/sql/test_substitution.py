@@ -43,6 +43,7 @@ FLAT = [
     ("SELECT d, COUNT(*) AS n FROM (SELECT c AS d FROM sales) GROUP BY d ORDER BY d", "SELECT c AS d, COUNT(*) AS n FROM sales GROUP BY c ORDER BY d"),
     ("SELECT c AS a, SUM(d) AS c FROM (SELECT c, a AS d FROM sales) GROUP BY c ORDER BY c", "SELECT c AS a, SUM(a) AS c FROM sales GROUP BY sales.c ORDER BY SUM(a)"),
     ("SELECT k AS a, COUNT(*) AS n FROM (SELECT k FROM sales) GROUP BY a", "SELECT k AS a, COUNT(*) AS n FROM sales GROUP BY k"),
+    ("SELECT COUNT(*) AS n, n // 2 AS h FROM (SELECT a FROM sales)", "SELECT COUNT(*) AS n, COUNT(*) // 2 AS h FROM sales"),
     # clauses
     ("SELECT COUNT(*) FROM (SELECT a FROM sales ORDER BY b DESC)", "SELECT COUNT(*) FROM sales"),
     ("WITH t AS MATERIALIZED (SELECT * FROM sales) SELECT COUNT(*) FROM t", "SELECT COUNT(*) FROM sales"),
