@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -18,6 +18,8 @@ LARGE = (
     f"the statement has more than {MAX_NODES:,} parts once its subqueries are put in",
     "Use each subquery fewer times.",
 )
+"""Error message and hint."""
+ORDER = ("the order of the columns of a table is not declared", "Name them in a SELECT: x AS y.")
 """Error message and hint."""
 
 
@@ -169,3 +171,41 @@ def _bracketed(node: Node) -> Node:
     # a number alone would be a position in GROUP BY and ORDER BY
     operators = (exp.Binary, exp.Unary, exp.Between, exp.In, exp.Interval, exp.Literal)
     return exp.Paren(this=node) if isinstance(node, operators) and not isinstance(node, exp.Paren) else node  # fmt: skip
+
+
+def rename(source: Source, level: Level, name: str, columns: Sequence[Node]) -> None:
+    """Show a level under one name, and its first columns under other names."""
+    shown = list(level.columns())
+    show(source, level, name, columns, shown, is_ordered(level), open_of(level))
+
+
+def show(
+    source: Source, level: Level, name: str, columns: Sequence[Node], shown: Sequence[Named], ordered: bool, open_: str
+) -> None:  # fmt: skip
+    """Show some columns of a level under one name, and the first of them under other names."""
+    if len(columns) > len(shown):
+        source.refuse("there are more names than columns", "Name each column once.", columns[-1])
+    if columns and not ordered:
+        source.refuse(*ORDER, columns[0])
+    names = [column.name for column in columns]
+    names += [spelled for spelled, _ in shown[len(columns) :]]
+    found: dict[str, Named] = {}
+    for spelled, (_, value) in zip(names, shown, strict=True):
+        unique, number = spelled, 0
+        while folded(unique) in found:
+            # DuckDB calls the second column `a` of a subquery `a_1`
+            number += 1
+            unique = f"{spelled}_{number}"
+        found[folded(unique)] = unique, value
+    level.visible = [Visible(folded(name), found, ordered, open_)]
+    level.merged = {}
+
+
+def open_of(level: Level) -> str:
+    """Return the name of the subquery whose results may have no names, or ""."""
+    return next((visible.open for visible in level.visible if visible.open), "")
+
+
+def is_ordered(level: Level) -> bool:
+    """Return whether the columns of a level have the order of the query."""
+    return all(visible.ordered for visible in level.visible)

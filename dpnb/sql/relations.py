@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from dataclasses import dataclass, replace
 
 from sqlglot import expressions as exp
 
@@ -13,13 +12,10 @@ from dpnb.schema.joins import ITSELF, MOST_JOINS, PRESENT, Join, chained, lookup
 from dpnb.schema.persons import origin
 from dpnb.schema.predicates import Within
 from dpnb.schema.table import Table
+from dpnb.sql.conjuncts import conjunction, conjuncts
 from dpnb.sql.features import Linked, Persons
+from dpnb.sql.links import SHAPE, Entry, Link, Side, check_join, is_column
 from dpnb.sql.source import Node, Source, others
-
-Side: TypeAlias = tuple[int, str]
-"""One side of ON: the position of a table in FROM, and the column as written."""
-
-_SHAPE = "Write FROM a JOIN b ON a.x = b.x."
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,30 +121,6 @@ class Scope:
                 else relation.join.ids and relation.inner and qualifier is not None
             )
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """An equality of columns of two tables of FROM."""
-
-    sides: tuple[Side, Side]
-
-    def of(self, place: int) -> str:
-        """Return the column of the table at a position."""
-        return next(name for side, name in self.sides if side == place)
-
-    def other(self, place: int) -> Side:
-        """Return the other side: its position and column."""
-        return next(side for side in self.sides if side[0] != place)
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry of FROM: its table, its tree, and how it can be joined with others."""
-
-    relation: Relation
-    node: Node
-    links: list[Link] = field(default_factory=list)
 
 
 def read_from(
@@ -436,7 +408,7 @@ class _From:
     def using(self, entry: Entry, before: Sequence[Entry]) -> Link:
         columns, node = entry.node.args["using"], entry.node
         if len(columns) != 1 or not isinstance(columns[0], exp.Identifier):
-            self.refuse("USING takes one column", _SHAPE, node.this)
+            self.refuse("USING takes one column", SHAPE, node.this)
         name = str(columns[0].this)
         places = [place for place, other in enumerate(before) if other.relation.has(name)]
         self.merged.add(name.casefold())
@@ -448,7 +420,7 @@ class _From:
             return None
         sides: list[Side] = []
         for node in (test.this, test.expression):
-            if not _is_column(node):
+            if not is_column(node):
                 return None
             places = self.places(node, entries)
             if len(places) != 1:
@@ -474,23 +446,23 @@ class _From:
         """Return the equality that ON must be, with a column of the new table, the last of some."""
         test, new = entry.node.args.get("on"), len(entries) - 1
         if test is None:
-            self.refuse("a join needs a condition", _SHAPE, entry.node.this)
+            self.refuse("a join needs a condition", SHAPE, entry.node.this)
         while isinstance(test, exp.Paren):
             test = test.this
         if not isinstance(test, exp.EQ):
-            self.refuse("ON takes one equality of two columns", _SHAPE, test)
+            self.refuse("ON takes one equality of two columns", SHAPE, test)
         sides = [self.side(side, entries) for side in (test.this, test.expression)]
         if [place for place, _ in sides].count(new) != 1:
             self.refuse(
                 f"ON compares a column of {entry.relation.shown!r} with one of another table",
-                _SHAPE, test,
+                SHAPE, test,
             )  # fmt: skip
         return Link((sides[0], sides[1]))
 
     def side(self, node: Node, entries: Sequence[Entry]) -> Side:
         """Return the table and column of one side of ON."""
-        if not _is_column(node):
-            self.refuse("ON takes one equality of two columns", _SHAPE, node)
+        if not is_column(node):
+            self.refuse("ON takes one equality of two columns", SHAPE, node)
         name, qualified = str(node.name), node.args.get("table") is not None
         places = self.places(node, entries)
         relations = [entry.relation for entry in entries]
@@ -508,66 +480,3 @@ class _From:
                 f"Write {relations[places[0]].shown}.{name}.", node,
             )  # fmt: skip
         return places[0], name
-
-
-def check_join(source: Source, node: Node) -> bool:
-    """Return whether a join drops rows without a match; refuse unsupported joins."""
-    side, kind, method = (str(node.args.get(n) or "").upper() for n in ("side", "kind", "method"))
-    if isinstance(node.this, exp.Lateral):
-        source.refuse("LATERAL is not supported", _SHAPE, node.this)
-    known = (("", ""), ("", "INNER"), ("", "CROSS"), ("LEFT", ""), ("LEFT", "OUTER"))
-    if (side, kind) not in known or method:
-        word = " ".join(filter(None, (method, side, kind)))
-        source.refuse(f"{word} JOIN is not supported", _SHAPE, node.this)
-    if others(node.args, "this", "on", "using", "side", "kind"):
-        source.refuse("this join is not supported", _SHAPE, node.this)
-    if side and not node.args.get("on") and not node.args.get("using"):
-        source.refuse("a join needs a condition", _SHAPE, node.this)
-    return not side
-
-
-def conjuncts(node: Node) -> list[Node]:
-    """Return conditions that all hold where one does; what all parts of OR ask for comes first.
-
-    Examples
-    --------
-    >>> import sqlglot
-    >>> tree = sqlglot.parse_one("(a = b AND c > 1) OR (a = b AND d > 2)")
-    >>> [test.sql() for test in conjuncts(tree)]
-    ['a = b', '(c > 1) OR (d > 2)']
-    """
-    if isinstance(node, exp.Paren):
-        return conjuncts(node.this)
-    if isinstance(node, exp.And):
-        return [test for part in node.flatten(unnest=False) for test in conjuncts(part)]
-    if not isinstance(node, exp.Or):
-        return [node]
-    parts = [conjuncts(part) for part in node.flatten(unnest=False)]
-    shared = [test for test in parts[0] if all(test in part for part in parts[1:])]
-    if not shared:
-        return [node]
-    rests = [conjunction([test for test in part if test not in shared]) for part in parts]
-    if None in rests:
-        return shared
-    result: Node = None
-    for rest in rests:
-        rest = exp.Paren(this=rest)
-        result = rest if result is None else exp.Or(this=result, expression=rest)
-    return [*shared, result]
-
-
-def conjunction(tests: Sequence[Node]) -> Node | None:
-    """Return the condition that some others hold; None without any."""
-    result: Node = None
-    for test in tests:
-        part = exp.Paren(this=test) if isinstance(test, exp.Or) and len(tests) > 1 else test
-        result = part if result is None else exp.And(this=result, expression=part)
-    return result
-
-
-def _is_column(node: Node) -> bool:
-    return (
-        isinstance(node, exp.Column)
-        and isinstance(node.this, exp.Identifier)
-        and not others(node.args, "this", "table")
-    )

@@ -9,16 +9,20 @@ distinct values stays in FROM, flat in the same way. Names are resolved as DuckD
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from sqlglot import expressions as exp
 
 from dpnb.errors import nearest
 from dpnb.schema.table import Table
+from dpnb.sql.conjuncts import conjunction, conjuncts
 from dpnb.sql.lines import members, split
+from dpnb.sql.links import check_join
+from dpnb.sql.merging import ROWS, is_merged, is_plain, missing
 from dpnb.sql.names import (
     LARGE,
+    ORDER,
     Level,
     Named,
     Names,
@@ -26,27 +30,15 @@ from dpnb.sql.names import (
     Visible,
     base_column,
     folded,
-    own_nodes,
+    is_ordered,
+    open_of,
+    rename,
+    show,
 )
 from dpnb.sql.public import Evaluate, PublicResults, PublicSubqueries
-from dpnb.sql.relations import check_join, conjunction, conjuncts
 from dpnb.sql.rows import check_row
 from dpnb.sql.source import MAX_NODES, Node, Source, others
 
-_STRICT = (exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Column, exp.Literal, exp.Identifier)  # fmt: skip
-"""Nodes that are NULL where one of their columns is NULL."""
-_ROWS = {
-    "limit": ("LIMIT in a subquery keeps some rows and drops others", "Leave LIMIT out, or write it last."),
-    "offset": ("OFFSET in a subquery keeps some rows and drops others", "Leave OFFSET out."),
-    "sample": ("sampling is not supported", "Leave it out; noise is added for you."),
-    "qualify": ("QUALIFY in a subquery compares rows with each other", "Leave QUALIFY out."),
-    "windows": ("window functions over rows are not supported", "Use GROUP BY."),
-    "laterals": ("LATERAL is not supported", "Write the columns in SELECT."),
-    "into": ("INTO is not supported", "Leave INTO out."),
-}  # fmt: skip
-"""Clauses of a query without aggregates that do more than filter and compute."""
-_PLAIN = ("expressions", "from_", "joins", "where", "order", "with_")
-_ORDER = ("the order of the columns of a table is not declared", "Name them in a SELECT: x AS y.")
 _RESULT = "\0"
 """Beginning of the table of columns that stand for those of a public query."""
 _SHAPE = "Write FROM (SELECT ... FROM table WHERE ...) AS name."
@@ -95,16 +87,6 @@ def substituted(
     if sum(1 for _ in result.walk()) > MAX_NODES:
         source.refuse(*LARGE)
     return result
-
-
-def _is_plain(query: Node) -> bool:
-    """Return whether a query only filters and computes."""
-    parts = (part for item in query.expressions for part in own_nodes(item))
-    return (
-        isinstance(query, exp.Select)
-        and not others(query.args, *_PLAIN)
-        and not any(isinstance(part, exp.AggFunc) for part in parts)
-    )
 
 
 def _names(query: Node) -> list[str]:
@@ -286,14 +268,13 @@ class _Substitution:
             return self.derived(inner, queries, node.alias, () if alias is None else alias.columns)
         level = self.item(inner, queries)
         if alias is not None:
-            shown = list(level.columns())
-            self.rename(level, node.alias, alias.columns, shown, _ordered(level), _open(level))
+            rename(self.source, level, node.alias, alias.columns)
         return level
 
     def only(self, node: Node, *known: str) -> None:
         """Refuse what else stands at an entry of FROM."""
         for name in others(node.args, *known):
-            what, hint = _ROWS.get(name, (f"{name.strip('_').upper()} is not supported in FROM", "Leave it out."))  # fmt: skip
+            what, hint = ROWS.get(name, (f"{name.strip('_').upper()} is not supported in FROM", "Leave it out."))  # fmt: skip
             if name in ("pivots", "sample"):
                 what = "sampling is not supported" if name == "sample" else "PIVOT is not supported"
             self.refuse(what, hint, node)
@@ -312,8 +293,7 @@ class _Substitution:
             own = query.node.args["alias"].columns
             level = self.derived(query.node.this, query.others, node.name, own)
             if alias is not None:
-                shown = list(level.columns())
-                self.rename(level, node.alias, listed, shown, _ordered(level), _open(level))
+                rename(self.source, level, node.alias, listed)
             return level
         names = {name.casefold(): name for name in self.tables}
         name = names.get(node.name.casefold())
@@ -321,7 +301,7 @@ class _Substitution:
             known = [*self.tables, *(query.node.alias for query in queries.values())]
             self.refuse(f"unknown table {node.name!r}", nearest(node.name, known), node)
         if listed:
-            self.refuse(*_ORDER, node)
+            self.refuse(*ORDER, node)
         spelled = node.alias or name
         label = self.label(spelled)
         table = exp.Table(this=exp.to_identifier(name, quoted=True))
@@ -368,7 +348,7 @@ class _Substitution:
             level.tables += new.tables
         else:
             test = conjunction(tests)
-            level.visible = before + self.missing(new, test, node)
+            level.visible = before + missing(self.source, new, test, node)
             level.left.append(exp.Join(this=new.tables[0], side="LEFT", on=test))
         level.left += new.left
 
@@ -412,25 +392,6 @@ class _Substitution:
         sides = (self.names.placed(side.copy(), column) for _, side in (left[0], right[0]))
         return self.names.placed(exp.EQ(this=next(sides), expression=next(sides)), column)
 
-    def missing(self, new: Level, test: Node, node: Node) -> list[Visible]:
-        """Return what a LEFT JOIN shows: without a match, columns that it computes are NULL, too."""
-        label = new.tables[0].alias_or_name
-        sides = [test.this, test.expression] if isinstance(test, exp.EQ) else []
-        keys = [side for side in sides if {column.table for column in side.find_all(exp.Column)} == {label}]  # fmt: skip
-        if len(keys) != 1:
-            self.refuse("ON takes one equality of two columns", "Write FROM a LEFT JOIN b ON a.x = b.x.", test or node.this)  # fmt: skip
-        found = exp.Not(this=exp.Paren(this=exp.Is(this=keys[0], expression=exp.Null())))
-
-        def shown(value: Node) -> Node:
-            if value.find(exp.Column) is not None and all(isinstance(part, _STRICT) for part in value.walk()):  # fmt: skip
-                return value
-            return exp.Case(ifs=[exp.If(this=found.copy(), true=value)])
-
-        return [
-            replace(visible, columns={key: (name, shown(value)) for key, (name, value) in visible.columns.items()})
-            for visible in new.visible
-        ]  # fmt: skip
-
     # queries of FROM
 
     def derived(
@@ -440,16 +401,14 @@ class _Substitution:
         queries = self.defined(query, queries)
         query = self.public.within(query, queries)
         query = split(members(query, self.ids), self.ids)
-        if self.joined and not _is_plain(query):
+        if self.joined and not is_plain(query):
             names = _names(query)
             result = self.result(query, queries, names, name) if all(names) else None
             if result is not None:
                 if columns:
-                    self.rename(
-                        result, name, columns, list(result.columns()), ordered=True, open_=""
-                    )
+                    rename(self.source, result, name, columns)
                 return result
-        if not self.is_merged(query):
+        if not is_merged(self.source, query):
             return self.kept(query, queries, name, columns)
         level, aliases = self.level(query, queries), dict[str, Node]()
         shown: list[Named] = []
@@ -458,8 +417,8 @@ class _Substitution:
             inner = item.this if isinstance(item, exp.Alias) else item
             star = inner.this if isinstance(inner, exp.Column) else inner
             if isinstance(star, exp.Star):
-                ordered = ordered and _ordered(level)
-                open_ = open_ or _open(level)
+                ordered = ordered and is_ordered(level)
+                open_ = open_ or open_of(level)
                 shown += self.star(inner, star, level, aliases)
                 continue
             check_row(self.source, inner)
@@ -475,29 +434,8 @@ class _Substitution:
                 self.names.resolved(
                     term.this, level, {**{folded(n): v for n, v in shown}, **aliases}
                 )
-        self.rename(level, name, columns, shown, ordered, open_)
+        show(self.source, level, name, columns, shown, ordered, open_)
         return level
-
-    def rename(
-        self, level: Level, name: str, columns: Sequence[Node], shown: Sequence[Named], ordered: bool, open_: str
-    ) -> None:  # fmt: skip
-        """Show the columns of a level under one name, and the first of them under other names."""
-        if len(columns) > len(shown):
-            self.refuse("there are more names than columns", "Name each column once.", columns[-1])
-        if columns and not ordered:
-            self.refuse(*_ORDER, columns[0])
-        names = [column.name for column in columns]
-        names += [spelled for spelled, _ in shown[len(columns) :]]
-        found: dict[str, Named] = {}
-        for spelled, (_, value) in zip(names, shown, strict=True):
-            unique, number = spelled, 0
-            while folded(unique) in found:
-                # DuckDB calls the second column `a` of a subquery `a_1`
-                number += 1
-                unique = f"{spelled}_{number}"
-            found[folded(unique)] = unique, value
-        level.visible = [Visible(folded(name), found, ordered, open_)]
-        level.merged = {}
 
     def star(
         self, node: Node, star: Node, level: Level, aliases: Mapping[str, Node]
@@ -522,20 +460,6 @@ class _Substitution:
             elif name not in left_out:
                 yield renamed.get(name, spelled), value
 
-    def is_merged(self, query: Node) -> bool:
-        """Return whether a query only filters and computes; refuse what is neither that nor grouped."""
-        if not isinstance(query, exp.Select):
-            return False
-        parts = [part for item in query.expressions for part in own_nodes(item)]
-        grouped = any(query.args.get(name) for name in ("group", "having", "distinct"))
-        if grouped or any(isinstance(part, exp.AggFunc) for part in parts):
-            return False
-        for name in others(query.args, *_PLAIN):
-            what, hint = _ROWS.get(name, (f"{name.strip('_').upper()} in a subquery is not supported", "Leave it out."))  # fmt: skip
-            value = query.args[name]
-            self.refuse(what, hint, value[0] if isinstance(value, list) else value, name.upper())
-        return True
-
     def kept(self, query: Node, queries: Queries, name: str, columns: Sequence[Node]) -> Level:
         """Keep a query that aggregates in FROM; its results are named like columns of a table."""
         label = self.label(name or "subquery")
@@ -553,12 +477,3 @@ class _Substitution:
             alias.set("columns", [column.copy() for column in columns])
         table = exp.Subquery(this=inner, alias=alias)
         return Level([table], visible=[Visible(folded(name), results, open=label)])
-
-
-def _open(level: Level) -> str:
-    """Return the name of the subquery whose results may have no names, or ""."""
-    return next((visible.open for visible in level.visible if visible.open), "")
-
-
-def _ordered(level: Level) -> bool:
-    return all(visible.ordered for visible in level.visible)
