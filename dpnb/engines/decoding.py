@@ -111,7 +111,9 @@ def readable(column: Any) -> Any:
     if pa.types.is_dictionary(column.type) and _is_unknown(column.type.value_type):
         column = column.cast(column.type.value_type)
     if _is_unknown(column.type):
-        return column.cast(pa.float64())
+        # arrow's own cast of a decimal is off by one in the last bit
+        written = pa.types.is_decimal(column.type)
+        return (column.cast(pa.string()) if written else column).cast(pa.float64())
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         # the day that a clock there shows, as in a text
         return pc.local_timestamp(column)
@@ -128,14 +130,17 @@ def exact(column: Any) -> Any:
     """Return a column of ids, with long decimal numbers as texts: :func:`readable` rounds them."""
     import pyarrow as pa
 
-    return column.cast(pa.string()) if pa.types.is_decimal256(column.type) else column
+    is_long = pa.types.is_decimal(column.type) and _is_unknown(column.type)
+    return column.cast(pa.string()) if is_long else column
 
 
 def _is_unknown(arrow_type: Any) -> bool:
     """Return whether a type of numbers is one that DuckDB does not know."""
     import pyarrow as pa
 
-    return bool(pa.types.is_float16(arrow_type) or pa.types.is_decimal256(arrow_type))
+    if pa.types.is_decimal(arrow_type):
+        return bool(pa.types.is_decimal256(arrow_type) or arrow_type.scale < 0)
+    return bool(pa.types.is_float16(arrow_type))
 
 
 def _texts(column: Any) -> Any:

@@ -40,7 +40,7 @@ from dpnb.engines.normaliser import (
     presence,
     text_code,
 )
-from dpnb.engines.reading import SCALARS, WHOLE
+from dpnb.engines.reading import SCALARS, WHOLE, as_read, type_name
 from dpnb.engines.rules import rule_of
 from dpnb.engines.scans import Engine, Exact, engine_failure, guarded, opening_failure
 from dpnb.engines.sources import (
@@ -308,7 +308,7 @@ class DuckDBEngine(StatementEngine):
         raw: dict[str, str] = {}
         for i, (name, kind) in enumerate(table.schema.items()):
             source_name = find_column(name, list(types))
-            column, source_type = quoted(source_name), types[source_name]
+            column, source_type = as_read(quoted(source_name), types[source_name])
             columns = sources[name] = []
             if source_type not in SCALARS:
                 raise misfit(name, kind, source_type)
@@ -337,7 +337,8 @@ class DuckDBEngine(StatementEngine):
         columns, said = list(own_columns.values()), list[str]()
         for i, name in enumerate(table.schema.undeclared):
             source_name = find_column(name, list(types))
-            columns.append(f"{text_code(name, quoted(source_name), types[source_name])} AS t{i}")
+            read = as_read(quoted(source_name), types[source_name])
+            columns.append(f"{text_code(name, *read)} AS t{i}")
         if table.unit is not None:
             steps = id_steps(quoted(id_column), types[id_column], plain=table.unit.kind == "text")
             own_columns[""] = f"{steps.first} AS u"
@@ -404,7 +405,7 @@ class DuckDBEngine(StatementEngine):
     def _types(self, relation: str) -> dict[str, str]:
         """Return the columns of a relation with the names of their types."""
         described = self._run(f"DESCRIBE SELECT * FROM {relation}")
-        return {str(row[0]): str(row[1]).partition("(")[0].upper() for row in described}
+        return {str(row[0]): type_name(str(row[1])) for row in described}
 
     def _declare(self, kind: Category, name: str) -> None:
         """Create the type and the table of a long list of declared values."""

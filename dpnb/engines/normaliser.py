@@ -17,6 +17,7 @@ from dpnb.engines.reading import (
     as_text,
     canonical,
     category_number,
+    is_decimal,
     matches,
 )
 from dpnb.engines.sources import text, undiscovered
@@ -178,7 +179,7 @@ def id_steps(column: str, source_type: str, *, plain: bool) -> Steps:
         return Steps(as_text)
     if source_type in TEXTS - {"TIME"}:
         return rule.of_text(as_text, plain=plain)
-    if source_type == "DECIMAL":
+    if is_decimal(source_type):
         return rule.of_decimal(as_text)
     if source_type in NUMBERS:
         return rule.of_double(f"CAST({column} AS DOUBLE)")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
+
 from dpnb.engines.sources import text
 from dpnb.engines.steps import literal
 from dpnb.schema.reading import FALSE, INFINITE, LARGEST_SHOWN, NUMBER, TRUE
@@ -11,17 +14,57 @@ WHOLE = {
     "UBIGINT", "UHUGEINT", "BOOLEAN",
 }  # fmt: skip
 """DuckDB's integer types."""
-NUMBERS = WHOLE | {"FLOAT", "DOUBLE", "DECIMAL"}
+NUMBERS = WHOLE | {"FLOAT", "DOUBLE"}
 NOTHING = {'"NULL"', "NULL"}
 """The type of columns without any value."""
 TEXTS = {"VARCHAR", "ENUM", "UUID", "TIME"} | NOTHING
 """Types whose values are read by their texts."""
 DAYS = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
-_EXACT_DIGITS = 15
-"""Whole numbers of this many digits are exact as doubles."""
+_EXACT_DIGITS, _EXACT_POWER = 15, 22
+"""Whole numbers of so many digits, and powers of ten up to this one, are exact as doubles."""
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 SCALARS = TEXTS | NUMBERS | DAYS
 """Types of which any kind can be declared. Readers choose between them by all values of a column, so
 a refusal of one of them would depend on the data: a value that is not of the kind is missing."""
+
+
+def type_name(described: str) -> str:
+    """Return the name of a type as DuckDB describes it; only that of a decimal has its digits.
+
+    Examples
+    --------
+    >>> type_name("ENUM('a', 'b')"), type_name("DECIMAL(18,2)"), type_name("DECIMAL(18,2)[]")
+    ('ENUM', 'DECIMAL(18,2)', 'DECIMAL(18,2)[]')
+    """
+    name = described.upper()
+    return name if name.endswith("]") or _DECIMAL.fullmatch(name) else name.partition("(")[0]
+
+
+def is_decimal(held: str) -> bool:
+    """Return whether a type is one of decimals."""
+    return _DECIMAL.fullmatch(held) is not None
+
+
+def as_read(column: str, held: str) -> tuple[str, str]:
+    """Return the SQL of what is read of a column, and its type: of a decimal the nearest double.
+
+    A cast divides a whole number by a power of ten. That is rounded once if both are exact as
+    doubles; else some versions of DuckDB round more often. A text is always rounded once.
+    """
+    found = _DECIMAL.fullmatch(held)
+    if found is None:
+        return column, held
+    digits, scale = map(int, found.groups())
+    real, most = f"CAST({column} AS DOUBLE)", f"{Decimal(2**53).scaleb(-scale):f}"
+    if digits > _EXACT_DIGITS:
+        is_exact = f"{column} BETWEEN CAST('-{most}' AS {held}) AND CAST('{most}' AS {held})"
+        written = f"TRY_CAST(CAST({column} AS VARCHAR) AS DOUBLE)"
+        real = (
+            f"CASE WHEN {is_exact} THEN {real} ELSE {written} END"
+            if scale <= _EXACT_POWER
+            else written
+        )
+    return real, "DOUBLE"
 
 
 def matches(column: str, pattern: str) -> str:

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dpnb.engines.codes import Texts, alike_ids, code_of, no_ids
 from dpnb.engines.dialect import Dialect
 from dpnb.engines.ids import BLANKS, IdRule, Steps
-from dpnb.engines.steps import literal
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real
 from dpnb.schema.predicates import EVERY, Predicate
 from dpnb.schema.reading import FALSE, NUMBER, TRUE
@@ -47,8 +46,6 @@ _CLOCK = r"(?:(?:[01]?\d|2[0-3]):[0-5]?\d(?::[0-5]?\d(?:\.\d{0,9})?)?|24:00(?::0
 _TIME = rf"(?:(?:T| +){_CLOCK}(?: *(?:Z|[+-]\d{{2}}(?::?\d{{2}})?))?)?"
 _DAY = rf"\A\s*(-?)0*(\d{{1,7}})([-/ \\])(\d{{1,2}})\3(\d{{1,2}}){_TIME}\s*\z"
 _SPACE = " \t\n\v\f\r"
-_EXACT_DIGITS = 15
-"""Whole numbers of this many digits are exact as doubles."""
 _LIMB = 2**16
 
 
@@ -121,25 +118,7 @@ def raw(kind: Kind, column: str, declared: str) -> str:
             f"CASE WHEN {matches(column, NUMBER)} THEN {_double(column)} "
             f"WHEN {matches(column, TRUE)} THEN 1 WHEN {matches(column, FALSE)} THEN 0 END"
         )
-    if source == "DECIMAL":
-        return _decimal(column, declared)
     return f"CAST({column} AS DOUBLE)"
-
-
-def _decimal(column: str, declared: str) -> str:
-    """Convert a decimal to a double: whole part and rest separately if it has too many digits."""
-    precision, scale = (int(number) for number in re.findall(r"\d+", declared))
-    if precision <= _EXACT_DIGITS or not 0 < scale <= 18:
-        return f"CAST({column} AS DOUBLE)"
-    rest = f"CAST({column} % 1 AS DECIMAL({scale + 1}, {scale}))"
-    unit = f"CAST({10**scale} AS DECIMAL({scale + 1}, 0))"
-    parts = (
-        f"CAST({column} - {rest} AS DOUBLE) + "
-        f"CAST({rest} * {unit} AS DOUBLE) / {literal(float(10**scale))}"
-    )
-    exact = f"CAST({10.0**-scale * 2**53:.{scale}f} AS DECIMAL(38, {scale}))"
-    # not abs, which exceeds the type of a number with many nines
-    return f"CASE WHEN {column} BETWEEN -{exact} AND {exact} THEN CAST({column} AS DOUBLE) ELSE {parts} END"
 
 
 def _utc_day(column: str) -> str:

@@ -18,8 +18,10 @@ from dpnb.engines.reading import (
     TEXTS,
     WHOLE,
     as_day,
+    as_read,
     canonical,
     category_number,
+    type_name,
 )
 from dpnb.engines.scans import guarded, opening_failure
 from dpnb.engines.sources import (
@@ -219,7 +221,7 @@ def _spelled(connection: Any, relation: str, summary: Summary) -> Summary:
 def _types(connection: Any, relation: str) -> dict[str, str]:
     """Return the columns of a relation with the names of their types."""
     described = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-    return {str(row[0]): str(row[1]).partition("(")[0].upper() for row in described}
+    return {str(row[0]): type_name(str(row[1])) for row in described}
 
 
 def _first(names: Sequence[str]) -> list[str]:
@@ -232,7 +234,7 @@ def _first(names: Sequence[str]) -> list[str]:
 
 def _column(connection: Any, relation: str, name: str, source_type: str, *, loose: bool) -> Summary:
     """Summarise a column; with ``loose`` its texts may be numbers or days."""
-    column = quoted(name)
+    column, source_type = as_read(quoted(name), source_type)
 
     def one(statement: str) -> Any:
         checkpoint()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import os
 import shutil
 from pathlib import Path
@@ -131,6 +132,15 @@ class TestTypes:
         schema = Schema({"x": Integer(0, 9)})
         sql = "SELECT COUNT(x) AS n, SUM(x) AS s FROM t"
         assert numbers(tmp_path, sql, schema) == [[14, 3 + 4 + 3 + 1 + 6 + 6]]
+
+    def test_decimals_of_different_lengths(self, tmp_path):
+        """One of them that is too long for the first file neither fails nor is rounded."""
+        for name, value, length in (("a", "0.12", (5, 2)), ("b", "98765.4321", (12, 4))):
+            column = pa.array([decimal.Decimal(value)], pa.decimal128(*length))
+            pq.write_table(pa.table({"x": column}), tmp_path / f"{name}.parquet")
+        schema = Schema({"x": Real(0, 1e6)})
+        sql = "SELECT COUNT(*) AS n FROM t WHERE x = 98765.4321 OR x = 0.12"
+        assert numbers(tmp_path, sql, schema) == [[2]]
 
     def test_days_in_different_types(self, tmp_path):
         for i, column in enumerate(

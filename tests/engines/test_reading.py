@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
+import random
 import tomllib
 from contextlib import closing
+from fractions import Fraction
 
 import duckdb
 import numpy as np
@@ -23,6 +25,7 @@ from dpnb.engines.duckdb import DuckDBEngine, connected
 from dpnb.engines.reading import as_number, canonical
 from dpnb.engines.rules import FIRST, SECOND, values_rule
 from dpnb.engines.sources import frame_source
+from dpnb.errors import SchemaError
 from dpnb.schema import reading
 from dpnb.schema.columns import days
 from tests.schema.test_reading import SPELLINGS, drawn
@@ -164,6 +167,41 @@ def test_truths_are_not_1_and_0_in_categories():
     kind = Category(["1", "0", "TRUE", "false"])
     assert read(objects([True, 1, 1.0, "True", "01", False, 0.0]), kind) == [2, 0, 0, 2, 0, 3, 1]
     assert read(pd.DataFrame({"x": [True, False]}), kind) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("digits", "scale"), [(15, 2), (16, 2), (18, 9), (20, 2), (38, 10), (38, 30), (60, 20), (5, -3)]
+)
+def test_a_decimal_is_the_nearest_double(digits, scale, tmp_path):
+    rng = random.Random(digits)  # noqa: S311 - not for secrets
+    wholes = [
+        2**53,
+        1 - 2**53,
+        2**53 + 1,
+        *(rng.randrange(-(10**k), 10**k) for k in [digits, min(digits, 17)] * 60),
+    ]
+    wholes = [whole for whole in wholes if abs(whole) < 10**digits]
+    with decimal.localcontext(prec=99):
+        values = [decimal.Decimal(whole).scaleb(-scale) for whole in wholes]
+    nearest = [float(Fraction(whole) / Fraction(10) ** scale) for whole in wholes]
+    column = pa.array(values, pa.decimal256(digits, scale))
+    doors = [pa.table({"x": column})]
+    if digits <= 38:
+        short = column.cast(pa.decimal128(digits, scale))
+        doors += [
+            pa.table({"x": short}),
+            pd.DataFrame({"x": pd.Series(short, dtype=pd.ArrowDtype(short.type))}),
+        ]
+    if digits <= 38 and scale >= 0:
+        doors += [parquet(short, tmp_path), relation(short)]
+    for source in doors:
+        assert read(source, Real(-1e60, 1e60)) == nearest
+
+
+def test_lists_of_decimals_are_no_decimals():
+    held = pa.array([[decimal.Decimal(1)]], pa.list_(pa.decimal128(5, 2)))
+    with pytest.raises(SchemaError, match="holds DECIMAL"):
+        read(pa.table({"x": held}), Real(0, 9))
 
 
 BOOLEANS = {
