@@ -26,7 +26,9 @@ from dpnb.answers.scalars import (
 )
 from dpnb.estimation.formula import combined, widened
 from dpnb.estimation.intervals import Pair
-from dpnb.sql.shown import Expression, Term, Window
+from dpnb.sql.shown import Expression, Field, Term, Total, Window, parts
+
+_RANKS = "CUME_DIST", "DENSE_RANK", "NTILE", "PERCENT_RANK", "RANK", "ROW_NUMBER"
 
 
 def sorted_lines(order: Sequence[Term], lines: Sequence[Line]) -> list[Line]:
@@ -135,7 +137,7 @@ class _Partition:
     def values(self) -> Iterator[Value]:
         """Return the value of the window on each line."""
         name = self.window.function
-        if name in ("ROW_NUMBER", "RANK", "DENSE_RANK"):
+        if name in _RANKS:
             return self._ranks()
         if name in ("LAG", "LEAD"):
             return self._neighbours()
@@ -196,24 +198,54 @@ class _Partition:
 
     def _ranks(self) -> Iterator[Value]:
         """Return ranks by what is shown, between the least and the greatest that are possible."""
-        name, keys = self.window.function, self._keys()
+        name, keys, count = self.window.function, self._keys(), len(self.lines)
         spans = self._spans()
         lows, highs = sorted(low for low, _ in spans), sorted(high for _, high in spans)
-        exact = all(low == high for low, high in spans) or not self.window.order
+        # later terms decide between lines that the first one does not tell apart
+        exact = all(low == high for low, high in spans) and not any(
+            isinstance(part, Window | Total) or (isinstance(part, Field) and part.released)
+            for term in self.window.order[1:]
+            for part in parts(term.expression)
+        )
         first = dense = 0
-        for place in range(len(self.lines)):
+        for place in range(count):
             if place == 0 or keys[place] != keys[place - 1]:
                 first, dense = place + 1, dense + 1
-            number = {"ROW_NUMBER": place + 1, "RANK": first, "DENSE_RANK": dense}[name]
+            if name == "CUME_DIST":
+                number = next((i for i in range(place, count) if keys[i] != keys[place]), count)
+            else:
+                number = {"DENSE_RANK": dense, "RANK": first, "PERCENT_RANK": first}.get(
+                    name, place + 1
+                )
             if exact:
-                yield Label(number)
+                yield Label(self._rank(number))
                 continue
             low, high = spans[place]
-            before = bisect.bisect_left(highs, low)
-            behind = len(lows) - bisect.bisect_right(lows, high)
+            before, most = bisect.bisect_left(highs, low), bisect.bisect_right(lows, high)
+            if name == "CUME_DIST" and not self.window.order[1:]:
+                # lines that are surely equal count, too
+                before = bisect.bisect_right(highs, low) - (low == high)
             least = 1 + (min(before, 1) if name == "DENSE_RANK" else before)
-            most = len(lows) - behind
-            yield Number(float(number), float(min(least, number)), float(max(most, number)))
+            ranks = number, min(least, number), max(most, number)
+            point, start, end = (float(self._rank(one)) for one in ranks)
+            yield Number(point, start, end)
+
+    def _rank(self, number: int) -> int | float:
+        """Return the value of the function where a rank is ``number``; it never falls with it."""
+        name, count = self.window.function, len(self.lines)
+        if name == "PERCENT_RANK":
+            return (number - 1) / (count - 1) if count > 1 else 0.0
+        if name == "CUME_DIST":
+            return number / count
+        if name != "NTILE":
+            return number
+        parts_of = as_number(evaluate(self.window.arguments[0], self.lines[0]))
+        size, more = divmod(count, 1 if parts_of is None else int(parts_of.low))
+        # the first parts have one line more
+        longer = more * (size + 1)
+        if number <= longer:
+            return (number - 1) // (size + 1) + 1
+        return more + (number - 1 - longer) // size + 1
 
     def _spans(self) -> list[Pair]:
         """Return the interval of the first term on each line; lower numbers come first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -15,14 +16,16 @@ from dpnb.sql.source import Node, others
 TOTALS: dict[type, str] = {
     exp.Avg: "AVG", exp.Count: "COUNT", exp.Max: "MAX", exp.Min: "MIN", exp.Sum: "SUM",
 }  # fmt: skip
-_NUMBERS: dict[type, str] = {
-    exp.DenseRank: "DENSE_RANK", exp.Rank: "RANK", exp.RowNumber: "ROW_NUMBER",
+_RANKS: dict[type, str] = {
+    exp.CumeDist: "CUME_DIST", exp.DenseRank: "DENSE_RANK", exp.PercentRank: "PERCENT_RANK",
+    exp.Rank: "RANK", exp.RowNumber: "ROW_NUMBER",
 }  # fmt: skip
+_TILES: dict[type, str] = {exp.Ntile: "NTILE"}
 _NEIGHBOURS: dict[type, str] = {exp.Lag: "LAG", exp.Lead: "LEAD"}
 _ENDS: dict[type, str] = {exp.FirstValue: "FIRST_VALUE", exp.LastValue: "LAST_VALUE"}
 _HINT = (
-    "Write SUM, AVG, COUNT, MIN, MAX, LAG, LEAD, FIRST_VALUE, LAST_VALUE, ROW_NUMBER, RANK or DENSE_RANK "
-    "with OVER (PARTITION BY ... ORDER BY ...)."
+    "Write SUM, AVG, COUNT, MIN, MAX, LAG, LEAD, FIRST_VALUE, LAST_VALUE, ROW_NUMBER, RANK, DENSE_RANK, "
+    "PERCENT_RANK, CUME_DIST or NTILE with OVER (PARTITION BY ... ORDER BY ...)."
 )
 _FRAME = "Write ROWS BETWEEN 2 PRECEDING AND CURRENT ROW."
 
@@ -30,12 +33,12 @@ _FRAME = "Write ROWS BETWEEN 2 PRECEDING AND CURRENT ROW."
 def read_window(scalars: Scalars, node: Node, named: Mapping[str, Node]) -> Window:
     """Read a window; ``named`` are those of the WINDOW clause."""
     inner, depth = node.this, 1
-    function = {**TOTALS, **_NUMBERS, **_NEIGHBOURS, **_ENDS}.get(type(inner))
+    function = {**TOTALS, **_RANKS, **_TILES, **_NEIGHBOURS, **_ENDS}.get(type(inner))
     if function is None or others(inner.args, "this", "big_int", "offset", "default"):
         scalars.refuse("this window function is not supported", _HINT, node)
     partition, order, spec = _over(scalars, node, named)
     arguments: tuple[Expression, ...] = ()
-    if function not in _NUMBERS.values():
+    if function not in _RANKS.values():
         arguments = _arguments(scalars, inner, function, depth)
     terms = tuple(
         Term(
@@ -44,7 +47,8 @@ def read_window(scalars: Scalars, node: Node, named: Mapping[str, Node]) -> Wind
         )
         for term in order
     )
-    if not terms and function in (*_NUMBERS.values(), *_NEIGHBOURS.values()):
+    ordered = *_RANKS.values(), *_TILES.values(), *_NEIGHBOURS.values()
+    if not terms and function in ordered:
         scalars.refuse(
             f"{function} needs an order", f"Write {function}(...) OVER (ORDER BY n DESC).", node
         )
@@ -62,6 +66,8 @@ def read_window(scalars: Scalars, node: Node, named: Mapping[str, Node]) -> Wind
 def _arguments(scalars: Scalars, inner: Node, function: str, depth: int) -> tuple[Expression, ...]:
     if isinstance(inner.this, exp.Star):
         return ()
+    if function == "NTILE":
+        return (_whole(scalars, inner, "NTILE takes a number of parts", "Write NTILE(4).", 1),)
     if isinstance(inner.this, exp.Distinct) or inner.this is None:
         scalars.refuse(f"{function} takes one value here", _HINT, inner)
     first = scalars.number(inner.this) if function in ("SUM", "AVG") else scalars.read(inner.this)
@@ -69,18 +75,30 @@ def _arguments(scalars: Scalars, inner: Node, function: str, depth: int) -> tupl
         return (counted(first),)
     if function not in _NEIGHBOURS.values():
         return (first,)
-    offset = inner.args.get("offset")
-    steps = Literal(Fraction(1)) if offset is None else scalars.number(offset)
-    if (
-        not isinstance(steps, Literal)
-        or not isinstance(steps.value, Fraction)
-        or steps.value.denominator > 1
-    ):
-        scalars.refuse(
-            f"{function} takes a whole number of lines", f"Write {function}(x, 1).", inner
-        )
+    steps: Expression = Literal(Fraction(1))
+    if inner.args.get("offset") is not None:
+        what, hint = f"{function} takes a whole number of lines", f"Write {function}(x, 1)."
+        steps = _whole(scalars, inner, what, hint, argument="offset")
     default = inner.args.get("default")
     return first, steps, Literal(None) if default is None else scalars.read(default)
+
+
+def _whole(
+    scalars: Scalars,
+    inner: Node,
+    what: str,
+    hint: str,
+    least: float = -math.inf,
+    *,
+    argument: str = "this",
+) -> Literal:
+    """Read an argument that is a whole number."""
+    node = inner.args.get(argument)
+    found = None if node is None else scalars.number(node)
+    value = found.value if isinstance(found, Literal) else None
+    if not isinstance(value, Fraction) or value.denominator > 1 or value < least:
+        scalars.refuse(what, hint, inner)
+    return Literal(value)
 
 
 def _over(

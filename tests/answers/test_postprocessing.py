@@ -72,6 +72,9 @@ STATEMENTS = [
     "AND 1 FOLLOWING) AS mean FROM people GROUP BY score ORDER BY score LIMIT 6",
     "SELECT region, RANK() OVER (ORDER BY {n} DESC) AS r, ROW_NUMBER() OVER (ORDER BY {n}) AS i, "
     "DENSE_RANK() OVER (ORDER BY {n} > 100) AS d, RANK() OVER (ORDER BY {n} > 100) AS tied FROM people GROUP BY region",
+    "SELECT score, PERCENT_RANK() OVER (ORDER BY {n} DESC) AS p, CUME_DIST() OVER (ORDER BY {n} > 80) AS c, "
+    "NTILE(3) OVER (ORDER BY {n}) AS three, NTILE(40) OVER (PARTITION BY {n} > 80 ORDER BY {n}) AS many "
+    "FROM people GROUP BY score",
     "SELECT score, {n} AS n FROM people GROUP BY score QUALIFY ROW_NUMBER() OVER (ORDER BY {n} DESC) <= 3",
     "SELECT region, {n} AS n, MIN(n) OVER w AS low, MAX({n}) OVER (w) AS high, COUNT(*) OVER w AS k, "
     "FIRST_VALUE(region) OVER (ORDER BY n DESC) AS top, LAST_VALUE({n}) OVER (ORDER BY n) AS own "
@@ -365,6 +368,32 @@ class TestWindows:
         sql = sql.replace("120", str(int(first["n"][0])))
         answer = opened(scale=0.0).query(sql, rho=1)
         assert (answer.rows, answer.hidden_by) == ((1, 2), ("HAVING", "QUALIFY"))
+
+    @pytest.mark.parametrize(
+        "over", ["ORDER BY COUNT(*) DESC", "ORDER BY score % 2, COUNT(*) DESC"]
+    )
+    def test_ranks_hold_wherever_the_numbers_lie_in_their_intervals(
+        self, over: str, opened: Open
+    ) -> None:
+        """Noise decides between lines that the first term does not tell apart, too."""
+        ranks = "RANK() DENSE_RANK() ROW_NUMBER() PERCENT_RANK() CUME_DIST() NTILE(4)".split()
+        listed = ", ".join(f"{rank} OVER ({over}) AS r{i}" for i, rank in enumerate(ranks))
+        sql = f"SELECT score, COUNT(*) AS n, {listed} FROM people GROUP BY score"
+        found = opened().query(sql, rho=0.02).to_frame()
+        rng, connection = np.random.default_rng(5), duckdb.connect()
+        lines = found["score"].to_frame()
+        for _ in range(20):
+            # whole numbers, so that some lines are equal
+            inside = np.round(rng.uniform(found["n_low"], found["n_high"]) / 4) * 4
+            lines["n"] = np.clip(inside, found["n_low"], found["n_high"])
+            connection.register("lines", lines)
+            true = connection.execute(
+                f"SELECT {listed.replace('COUNT(*)', 'n')} FROM lines ORDER BY score"
+            ).df()
+            for name in true:
+                assert (found[f"{name}_low"] <= true[name]).all()
+                assert (true[name] <= found[f"{name}_high"]).all()
+        assert (found["r0_low"] < found["r0_high"]).any()
 
     def test_their_intervals_hold_as_often_as_promised(
         self, opened: Open, frame: pd.DataFrame

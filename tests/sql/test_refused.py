@@ -250,6 +250,10 @@ REFUSED = [
         "RANK",
         "ORDER BY n",
     ),
+    ("SELECT NTILE() OVER (ORDER BY COUNT(*)) FROM t", "NTILE takes a number of", "NTILE", "(4)"),
+    ("SELECT NTILE(0) OVER (ORDER BY COUNT(*)) FROM t", "NTILE takes a number of", "NTILE", "(4)"),
+    ("SELECT NTILE(COUNT(*)) OVER (ORDER BY 1) FROM t", "NTILE takes a number", "NTILE", "(4)"),
+    ("SELECT CUME_DIST() OVER () FROM t", "CUME_DIST needs an order", "CUME", "OVER (ORDER BY n"),
     ("SELECT SUM(DISTINCT COUNT(*)) OVER () FROM t", "SUM takes one value here", "COUNT", "SUM"),
     (
         "SELECT LAG(COUNT(*), 0.5) OVER (ORDER BY 1) FROM t",
