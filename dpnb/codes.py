@@ -46,7 +46,8 @@ class Scale:
 
     def next(self, code: Code) -> Code:
         """Return the next higher code."""
-        return code + 1 if self.integral else math.nextafter(code, math.inf)
+        # 0.0 rather than -0.0
+        return code + 1 if self.integral else math.nextafter(code, math.inf) + 0.0
 
     def previous(self, code: Code) -> Code:
         """Return the next lower code."""
@@ -207,7 +208,7 @@ def _pair(left: Output | None, right: Other | None) -> tuple[Output | None, Othe
 
 
 def _next(code: Code) -> Code:
-    return math.nextafter(code, math.inf) if isinstance(code, float) else code + 1
+    return math.nextafter(code, math.inf) + 0.0 if isinstance(code, float) else code + 1
 
 
 def _previous(code: Code) -> Code:

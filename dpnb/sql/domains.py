@@ -9,6 +9,7 @@ lies: they need no translation of functions, and no value in the data can raise 
 from __future__ import annotations
 
 import datetime
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -23,6 +24,7 @@ from dpnb.formats import label_text
 from dpnb.schema.columns import EPOCH, Category, Constant, Date, Kind
 from dpnb.schema.predicates import Within
 from dpnb.schema.types import Boolean
+from dpnb.sql.breaks import RangeError, is_searched, searched
 from dpnb.sql.dataless import SECONDS, EvaluationError, TimeLimitError
 from dpnb.sql.functions import UNITS, WRITTEN, Subject
 from dpnb.sql.outputs import (
@@ -39,14 +41,14 @@ from dpnb.sql.outputs import (
 )
 from dpnb.sql.source import Node, others
 
-MOST_CODES = 2**20
-"""Largest domain on which expressions are evaluated code by code."""
 MOST_LETTERS = 4_096
 """Longest text that an expression may make of any value."""
 _NUMBER = 41
 """Most letters of a number or a time that is written as a text."""
 _AT_ONCE, _SEARCHED = 2**26, 2**17
 """So many letters are made, or searched for a pattern, between two looks at the clock."""
+_NARROW, _DIGITS = 20, 15
+"""Bounds so close make tens no groups; larger powers of ten are written with an exponent."""
 _PATTERNS = (exp.RegexpLike, exp.RegexpFullMatch, exp.RegexpExtract, exp.SimilarTo)
 
 
@@ -140,6 +142,8 @@ def _enumerated(text: str, kind: Kind, type_name: str, at_once: int) -> Evaluate
 
 @lru_cache(maxsize=64)
 def _evaluated(text: str, kind: Kind, at_once: int) -> Evaluated:
+    if is_searched(kind):
+        return searched(text, kind)
     type_name = type_of(text, kind)
     if type_name not in TYPES:
         raise EvaluationError
@@ -213,7 +217,7 @@ class Domains:
         kind, found = self.kinds[column], self._evaluated(node, column)
         fault = found.fault
         if fault is not None and rows is not None:
-            fault = self._fault(node, kind, rows(column))
+            fault = self._fault(node, kind, found.function, rows(column))
         if fault is not None:
             self.refuse(
                 f"this has no finite result for {column} = {self._value(kind, fault)}",
@@ -236,7 +240,7 @@ class Domains:
         kind = self.kinds[column]
         self._check(node, kind)
         at_once = self._at_once(node, kind)
-        text = self._text(node)
+        text, spelled = self._text(node), str(node.find(exp.Column).sql(dialect="duckdb"))
         try:
             return _evaluated(text, kind, at_once)
         except EvaluationError:
@@ -248,14 +252,26 @@ class Domains:
         except PiecesLimitError:
             self.refuse(
                 f"this changes more than {MOST_PIECES:,} times over the values of {column}",
-                "Declare bins for it, or make it coarser: FLOOR(x / 10) for x.",
+                f"Declare bins for it, or make it coarser: {coarser(kind, spelled)} for {spelled}.",
+                node,
+            )
+        except RangeError as error:
+            self.refuse(
+                f"a part of this has no finite result for {column} = {self._value(kind, error.code)}, "
+                "but has one for other values",
+                f"Bring {spelled} into range first: LEAST(GREATEST({spelled}, 0), 100).",
                 node,
             )
         except TimeLimitError:
             self.refuse("this takes too long to evaluate", "Make it simpler.", node)
 
-    def _fault(self, node: Node, kind: Kind, codes: Sequence[Interval]) -> Code | None:
+    def _fault(
+        self, node: Node, kind: Kind, function: StepFunction[Plain], codes: Sequence[Interval]
+    ) -> Code | None:
         """Return the first of some codes for which an expression has no result."""
+        if is_searched(kind):
+            missing = kind.scale.intersection(codes, kind.scale.complement(function.support))
+            return missing[0][0] if missing else None
         text, at_once, end = self._text(node), self._at_once(node, kind), time.monotonic() + SECONDS
         type_name = type_of(text, kind)
         for low, high in codes:
@@ -296,13 +312,6 @@ class Domains:
             call = part.sql(dialect="duckdb").partition("(")[0]
             name = call if isinstance(part, exp.Func) and call.isidentifier() else "this"
             self.refuse(f"{name} is not supported here", _offers(kind), part)
-        scale = kind.scale
-        if not scale.integral or scale.high - scale.low >= MOST_CODES:
-            self.refuse(
-                f"the values of {self.column(next(node.find_all(exp.Column)))} are too many for this",
-                "Compare the column alone with a value, or declare narrower bounds.",
-                node,
-            )
 
     def _text(self, node: Node) -> str:
         """Return an expression as DuckDB reads it, with v for the column."""
@@ -351,6 +360,26 @@ def _without_zero(node: Node) -> str:
     if not parts:
         return "Leave such values out with WHERE, NULLIF or CASE WHEN."
     return f"Write {result.sql(dialect='duckdb')}."
+
+
+def coarser(kind: Kind, column: str) -> str:
+    """Return an expression of a column that takes at most some thousands of values.
+
+    Examples
+    --------
+    >>> from dpnb.schema.columns import Integer, Real
+    >>> coarser(Real(0, 200), "wage"), coarser(Integer(0, 10**9), "n"), coarser(Real(0, 1), "x")
+    ('FLOOR(wage / 10)', 'FLOOR(n / 1000000)', 'FLOOR(x * 1000)')
+    """
+    if isinstance(kind, Category):
+        return f"LEFT({column}, 1)"
+    if isinstance(kind, Date):
+        return f"DATE_TRUNC('year', {column})"
+    width = float(kind.scale.high) - float(kind.scale.low)
+    digits = math.ceil(math.log10(width)) - 3
+    digits = max(1, digits) if width > _NARROW else digits
+    power = f"1e{abs(digits)}" if abs(digits) > _DIGITS else str(10 ** abs(digits))
+    return f"FLOOR({column} {'/' if digits > 0 else '*'} {power})"
 
 
 _SUBJECTS: dict[str, Subject] = {

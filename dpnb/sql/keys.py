@@ -16,6 +16,7 @@ from dpnb.schema.joins import own_name
 from dpnb.schema.partition import Label, Partition, declared, grouped
 from dpnb.schema.predicates import EVERY, Predicate
 from dpnb.sql.conditions import Conditions, bare
+from dpnb.sql.domains import coarser
 from dpnb.sql.narrowing import codes_of
 from dpnb.sql.outputs import Plain
 from dpnb.sql.query import MAX_CELLS, Key
@@ -82,8 +83,11 @@ class Keys:
         column = self._conditions.column(node)
         size = declared(column, self._conditions.schema).size
         if size == 0:
+            made = coarser(self._conditions.schema[column], str(node.sql(dialect="duckdb")))
             self._refuse(
-                f"{column!r} has no declared groups", "Declare bins for it in the schema.", node
+                f"{column!r} has no declared groups",
+                f"Declare bins for it in the schema, or write {made}.",
+                node,
             )
         self._limit(size, node)
         self._functions.append(None)

@@ -23,6 +23,7 @@ from dpnb.engines.marginals import MarginalScan
 from dpnb.schema.columns import Kind
 from dpnb.schema.partition import grouped
 from dpnb.schema.predicates import EVERY, Within
+from dpnb.sql.breaks import searched
 from dpnb.sql.features import Linked, read_persons
 from dpnb.sql.parser import parse
 from dpnb.sql.values import Column
@@ -206,6 +207,7 @@ FUNCTIONS: dict[str, StepFunction[object]] = {
     "long in pairs": _steps(schema()["long"], lambda i: i // 2 if i >= 0 else "none", 1),
     "r in many": _steps(schema()["r"], lambda i: i % 7, 0.1),
     "r in some": _steps(schema()["r"], lambda i: None if i < 0 else i % 2, 2),
+    "r by sign": searched("SIGN(v)", schema()["r"]).function,
     "huge in many": _steps(schema()["huge"], lambda i: None if i % 9 == 1 else i % 4, 2**47),
     "d by weekday": _steps(schema()["d"], lambda i: None if i < 0 else i % 7, 1),
 }
