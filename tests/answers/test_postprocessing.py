@@ -361,6 +361,13 @@ class TestWindows:
         both = sql.replace(" QUALIFY", " HAVING COUNT(*) > 3 QUALIFY")
         assert "HAVING and QUALIFY hide 2 of 4 groups" in repr(opened(scale=0.0).query(both, rho=1))
 
+    def test_an_extreme_of_what_may_be_missing_and_a_constant(self, opened: Open) -> None:
+        sql = "SELECT region, AVG(score) AS a, GREATEST(AVG(score), 1) AS g, LEAST(1, STDDEV(score)) AS l FROM people GROUP BY region"
+        frame = opened(scale=0.0).query(sql, rho=1).to_frame()
+        unknown = frame[frame["a"].isna()]
+        assert len(unknown)
+        assert list(unknown["g"]) == list(unknown["l"]) == [1.0] * len(unknown)
+
     def test_groups_that_having_may_hide_wrongly_have_no_window(self, opened: Open) -> None:
         ends = "HAVING COUNT(*) <> 120 QUALIFY ROW_NUMBER() OVER (ORDER BY region) <= 2"
         sql = f"SELECT region, COUNT(*) AS n FROM people GROUP BY region {ends}"
