@@ -45,7 +45,7 @@ BLOCK = 100
 CLOSE = 2e-4
 """What rounding to the lattice may change."""
 MEANINGLESS = re.compile(
-    r"never equals|is never so|have no order|is not a declared category|NULL for every value|in every row|too close together|too small|too large|no finite result|is not supported|nothing is left"
+    r"never equals|is never so|have no order|is not a declared category|makes [0-9,]* groups|NULL for every value|in every row|too close together|too small|too large|no finite result|is not supported|nothing is left"
     r"|makes the same groups|too many for this|cannot be looked up|must be a condition|a column alone"
     r"|must be a column|^'?[a-z]+\(\{"
 )
@@ -165,6 +165,9 @@ def problems_of(tables: Tables, asked: Asked, counts: Counter[str]) -> list[str]
         counts[f"reason: {reason}"] += 1
         return [] if MEANINGLESS.search(error.what) else [f"was refused: {error}"]
     counts["answered"] += 1
+    if len(answer.grouped) != len(asked.keys):
+        counts["with one key twice"] += 1
+        return []
     for feature in asked.features:
         counts[f"feature: {feature}"] += 1
     places = sorted({*answer.rows, *answer.rest})
