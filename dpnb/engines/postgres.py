@@ -29,7 +29,7 @@ from dpnb.schema.types import Boolean
 
 _WHOLE = {"int2", "int4", "int8", "bool"}
 _NUMBERS = _WHOLE | {"numeric", "float4", "float8"}
-_TEXTS, _DAYS = {"text", "varchar", "bpchar", "uuid"}, {"date", "timestamp", "timestamptz"}
+_TEXTS, _DAYS = {"text", "varchar", "bpchar", "uuid", "enum"}, {"date", "timestamp", "timestamptz"}
 _FITS = {
     Category: _TEXTS | _WHOLE,
     Boolean: _NUMBERS,
@@ -49,7 +49,7 @@ _ROOT = " * sqrt(abs($2))"
 _SHORT = "[-+.0-9\t\n\v\f\r ]{1,255}([eE][-+]?[0-9]{1,3})?[\t\n\v\f\r ]*"
 """Texts of numbers that fit in a NUMERIC."""
 _UNKNOWN = """
-SELECT oid, CASE WHEN typtype = 'e' THEN 'enum ' || typname
+SELECT oid, CASE WHEN typtype = 'e' THEN 'enum'
 WHEN typcategory = 'A' THEN format_type(oid, NULL) ELSE typname END FROM pg_type WHERE oid = ANY(%s)
 """
 _ALIKE = """
