@@ -233,6 +233,8 @@ def _declared(summary: Summary) -> dict[str, Any] | None:
     try:
         if summary.holds == "text":
             declaration: dict[str, Any] = {"type": "category", "values": list(summary.values)}
+        elif summary.holds == "boolean":
+            declaration = {"type": "boolean"}
         else:
             declaration = (
                 _days(summary.low, summary.high) if summary.holds == "day" else _numbers(summary)

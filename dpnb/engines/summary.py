@@ -38,7 +38,7 @@ from dpnb.errors import EngineError
 from dpnb.interrupt import checkpoint
 from dpnb.schema.reading import NUMBER
 
-Holds: TypeAlias = Literal["text", "whole", "number", "day", "other"]
+Holds: TypeAlias = Literal["text", "boolean", "whole", "number", "day", "other"]
 
 MOST_VALUES = 50
 """Largest number of different texts to list."""
@@ -55,7 +55,7 @@ class Summary:
     name : str
     type : str
         The engine's name of the type.
-    holds : {'text', 'whole', 'number', 'day', 'other'}
+    holds : {'text', 'boolean', 'whole', 'number', 'day', 'other'}
     rows, present, different : int
         Number of rows, of rows with a value, and of different values.
     most : int
@@ -258,7 +258,8 @@ def _column(connection: Any, relation: str, name: str, source_type: str, *, loos
             holds = "day"
         value = {"text": shown, "day": day}.get(holds, number)
     elif source_type in WHOLE:
-        holds, value = "whole", f"TRY_CAST({column} AS HUGEINT)"
+        holds = "boolean" if source_type == "BOOLEAN" else "whole"
+        value = f"TRY_CAST({column} AS HUGEINT)"
     elif source_type in NUMBERS:
         # frames hold whole numbers as floats if some are missing
         (broken,) = one(

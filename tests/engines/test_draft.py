@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import dpnb
-from dpnb import Category, Date, Integer, Real, Schema, Table
+from dpnb import Boolean, Category, Date, Integer, Real, Schema, Table
 from dpnb.engines import summary
 from dpnb.engines.draft import step
 from dpnb.engines.summary import summarise
@@ -46,6 +46,17 @@ def gone_through(draft: str) -> str:
 
 def declared(draft: str) -> Schema:
     return Schema.of(tomllib.loads(gone_through(draft)))
+
+
+def test_a_column_of_booleans_is_proposed_by_its_type_alone():
+    truth = [True, None, True, True]
+    held = pa.table({"typed": truth, "texts": list(map(str, truth)), "numbers": [1, None, 0, 1]})
+    frame = held.to_pandas().assign(typed=pd.array(truth, "boolean"))
+    for source in (held, frame, pl.from_arrow(held)):
+        found = declared(dpnb.draft_schema(source))
+        assert found["typed"] == Boolean()
+        assert found["texts"] == Category(["None", "True"])
+        assert found["numbers"].kind == "integer"
 
 
 class TestStamp:
@@ -165,7 +176,7 @@ class TestColumns:
         ("values", "kind"),
         [
             ([0, 1], Integer(0, 1)),
-            ([True, False], Integer(0, 1)),
+            ([True, False], Boolean()),
             ([1, 16], Integer(0, 16)),
             ([5, 5], Integer(5, 6)),
             ([-7, 12], Integer(-8, 12)),
