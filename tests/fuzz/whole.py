@@ -184,12 +184,14 @@ def problems_of(tables: Tables, asked: Asked, counts: Counter[str]) -> list[str]
     return [*problems, difference] if difference else problems
 
 
-def examine(seed: int, numbers: Iterable[int]) -> tuple[Counter[str], list[tuple[int, str, str]]]:
+def examine(
+    seed: int, numbers: Iterable[int], source: Callable[[str, pa.Table], Any] | None = None
+) -> tuple[Counter[str], list[tuple[int, str, str]]]:
     """Ask some statements, whose numbers rise; return what became of them, and what is wrong."""
     counts: Counter[str] = Counter()
     failures = []
     for block, some in itertools.groupby(numbers, lambda number: number // BLOCK):
-        tables = Tables(seed, block * BLOCK)
+        tables = Tables(seed, block * BLOCK, source)
         for number in some:
             asked = statement(seed, number)
             counts["asked"] += 1
