@@ -29,7 +29,7 @@ from dpnb.sql.quantiles import spread
 from dpnb.sql.query import Key, Query
 from dpnb.sql.quoting import meant, names_of
 from dpnb.sql.relations import read_from
-from dpnb.sql.rewriting import counted, rewritten, spelled, turned
+from dpnb.sql.rewriting import counted, filtered, rewritten, spelled, turned
 from dpnb.sql.source import Node, Source, others
 from dpnb.sql.split import Splitter
 from dpnb.sql.substitution import substituted
@@ -94,9 +94,11 @@ def parse(
         try:
             statement = _Statement(source, tables, params or {}, thresholds, deciding, answering)
             written = turned(source, tables, source.tree())
+            if public is not None:
+                written = filtered(tables, written)
             check_correlated(source, written)
             written = spelled(source, counted(source, tables, written))
-            query = statement.query(substituted(source, tables, written, public), written)
+            query = statement.query(substituted(source, tables, written, public, params), written)
         except RecursionError:
             raise SqlError("the statement is nested too deeply", "Flatten it.") from None
         if query.promise is not None and not answering:

@@ -10,12 +10,14 @@ import datetime
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 from sqlglot import expressions as exp
 
 from dpnb.errors import DpnbError
 from dpnb.schema.table import Table
+from dpnb.sql.constants import Constants
 from dpnb.sql.domains import is_written
 from dpnb.sql.names import LARGE, Names, Result, folded
 from dpnb.sql.quoting import as_written
@@ -55,16 +57,24 @@ class PublicSubqueries:
         The catalogue; only declarations are used.
     evaluate : callable or None
         Without it, subqueries stay where they are.
+    constants : Constants
+        For the values of parameters.
     """
 
     def __init__(
-        self, source: Source, tables: Mapping[str, Table], names: Names, evaluate: Evaluate | None
+        self,
+        source: Source,
+        tables: Mapping[str, Table],
+        names: Names,
+        evaluate: Evaluate | None,
+        constants: Constants,
     ) -> None:
         self.refuse = source.refuse
         self.source = source
         self.tables = {name.casefold(): table for name, table in tables.items()}
         self.names = names
         self.evaluate = evaluate
+        self.constants = constants
 
     def within(self, select: Node, queries: Mapping[str, Any]) -> Node:
         """Return a SELECT whose expressions have no public subquery; itself if there is none."""
@@ -142,6 +152,7 @@ class PublicSubqueries:
         tables = self.tables_of(whole)
         if self.evaluate is None or not tables:
             return None
+        whole = whole.transform(self.bound)
         self.check(whole, query)
         if names:
             listed = [exp.column(exp.to_identifier(name, quoted=True)) for name in names]
@@ -160,6 +171,15 @@ class PublicSubqueries:
         ):
             self.refuse("this subquery has a value that is not finite", "Leave it out.", query)
         return rows
+
+    def bound(self, node: Node) -> Node:
+        """Return the value of a parameter in place of it."""
+        if not isinstance(node, exp.Placeholder):
+            return node
+        value = self.constants.value(node)
+        if isinstance(value, Fraction):
+            return constant(float(value) if value.denominator > 1 else value.numerator)
+        return constant(value)
 
     def reads(self, query: Node, queries: Mapping[str, Any]) -> bool:
         """Return whether a query reads public tables alone, which can be evaluated."""

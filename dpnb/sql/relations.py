@@ -406,9 +406,9 @@ class _From:
         return base.identifies(column) and other.identifies(key)
 
     def using(self, entry: Entry, before: Sequence[Entry]) -> Link:
-        columns, node = entry.node.args["using"], entry.node
+        columns = entry.node.args["using"]
         if len(columns) != 1 or not isinstance(columns[0], exp.Identifier):
-            self.refuse("USING takes one column", SHAPE, node.this)
+            self.refuse("USING takes one column", f"Write USING ({columns[0].name}).", columns[-1])
         name = str(columns[0].this)
         places = [place for place, other in enumerate(before) if other.relation.has(name)]
         self.merged.add(name.casefold())

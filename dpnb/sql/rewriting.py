@@ -15,6 +15,7 @@ from dpnb.schema.partition import declared, labels
 from dpnb.schema.predicates import EVERY, And, Predicate, Within, simplify
 from dpnb.schema.table import Table
 from dpnb.sql.conditions import Conditions, bare
+from dpnb.sql.conjuncts import conjunction, conjuncts
 from dpnb.sql.constants import WHOLE, is_constant
 from dpnb.sql.quantiles import element
 from dpnb.sql.quoting import as_written
@@ -108,6 +109,35 @@ def counted(source: Source, tables: Mapping[str, Table], select: exp.Select) -> 
     for clause in ("from_", "joins", "where"):
         select.set(clause, inner.args.get(clause))
     return select
+
+
+def filtered(tables: Mapping[str, Table], tree: exp.Select) -> exp.Select:
+    """Write ``LEFT JOIN public AS p ON a.x = p.x AND p.y > 3`` with a subquery that filters.
+
+    Changes the tree. A row whose match does not satisfy the condition has none.
+    """
+    queries = {query.alias.casefold() for query in tree.find_all(exp.CTE)}
+    public = {name.casefold() for name, table in tables.items() if table.public} - queries
+    for join in [*tree.find_all(exp.Join)]:
+        test, table = join.args.get("on"), join.this
+        is_left = str(join.args.get("side") or "").upper() == "LEFT" and isinstance(test, exp.And)
+        if not is_left or not isinstance(table, exp.Table) or table.name.casefold() not in public:
+            continue
+        tests = conjuncts(test)
+        own = [one for one in tests if _names_only(one, table.alias_or_name)]
+        if not own or len(own) == len(tests):
+            continue
+        join.set("on", conjunction([one for one in tests if one not in own]))
+        inner = exp.select("*").from_(table.copy()).where(conjunction(own), copy=False)
+        alias = exp.TableAlias(this=exp.to_identifier(table.alias_or_name, quoted=True))
+        join.set("this", exp.Subquery(this=inner, alias=alias))
+    return tree
+
+
+def _names_only(node: Node, table: str) -> bool:
+    """Return whether a condition names columns of one table alone, each with its table."""
+    columns = [*node.find_all(exp.Column)]
+    return bool(columns) and all(one.table.casefold() == table.casefold() for one in columns)
 
 
 def spelled(source: Source, select: exp.Select) -> exp.Select:

@@ -17,6 +17,7 @@ from sqlglot import expressions as exp
 from dpnb.errors import nearest
 from dpnb.schema.table import Table
 from dpnb.sql.conjuncts import conjunction, conjuncts
+from dpnb.sql.constants import Constants
 from dpnb.sql.lines import members, split
 from dpnb.sql.links import check_join
 from dpnb.sql.merging import ROWS, is_merged, is_plain, missing
@@ -55,7 +56,11 @@ class Defined:
 
 
 def substituted(
-    source: Source, tables: Mapping[str, Table], tree: Node, evaluate: Evaluate | None = None
+    source: Source,
+    tables: Mapping[str, Table],
+    tree: Node,
+    evaluate: Evaluate | None = None,
+    params: Mapping[str, object] | None = None,
 ) -> Node:
     """Return a statement whose FROM has only tables, and queries that aggregate.
 
@@ -69,6 +74,8 @@ def substituted(
         A SELECT, or several with UNION.
     evaluate : callable, optional
         Returns the rows of a subquery over public tables, in whose place they stand.
+    params : mapping, optional
+        Values of parameters in such subqueries.
 
     Returns
     -------
@@ -80,7 +87,7 @@ def substituted(
     queries = tree.find_all(exp.With, exp.Subquery, exp.CTE)
     nested = (node for node in tree.find_all(exp.Table) if node.args.get("joins"))
     in_from = (q for q in queries if isinstance(q, exp.With) or _reads(q))
-    substitution = _Substitution(source, tables, evaluate, ids)
+    substitution = _Substitution(source, tables, evaluate, ids, Constants(source, params or {}))
     if next(in_from, None) is None and next(nested, None) is None:
         return substitution.public.within(tree, {})
     result = substitution.query(tree, {})
@@ -110,13 +117,14 @@ class _Substitution:
         tables: Mapping[str, Table],
         evaluate: Evaluate | None,
         ids: Collection[str],
+        constants: Constants,
     ) -> None:
         self.refuse = source.refuse
         self.source = source
         self.tables = {name: table for name, table in tables.items() if name.isidentifier()}
         self.ids = ids
         self.names = Names(source)
-        self.public = PublicSubqueries(source, self.tables, self.names, evaluate)
+        self.public = PublicSubqueries(source, self.tables, self.names, evaluate, constants)
         self.results = PublicResults(source, self.names)
         self.labels: set[str] = set()
         self.joined, self.count = False, 0

@@ -96,6 +96,8 @@ STATEMENTS = [
     "SELECT COUNT(*) AS n FROM sales, (SELECT kind, MAX(item) AS top FROM items GROUP BY kind) k "
     "WHERE sales.kind = k.kind AND top > 5 AND amount > 2",
     "SELECT COUNT(*) AS n FROM sales LEFT JOIN (SELECT item, kind AS k FROM items WHERE cost > 3) i USING (item) WHERE k = 'a' OR k IS NULL",
+    "SELECT COUNT(*) AS n FROM sales s LEFT JOIN items i ON s.item = i.item AND i.cost > 3 WHERE i.kind IS NULL",
+    "SELECT SUM(s.amount * i.item) AS n FROM sales s LEFT JOIN items AS i ON i.kind IN ('a', 'b') AND s.item = i.item",
     "WITH rare AS (SELECT kind AS k, MIN(stock) AS s FROM items GROUP BY kind), "
     "t AS (SELECT amount, s FROM sales JOIN rare ON kind = k WHERE amount > 2) SELECT SUM(amount * s) AS n FROM t",
     "WITH m AS (SELECT AVG(cost) AS mean, MAX(stock) AS most FROM items) "
@@ -131,6 +133,20 @@ def curator():
 @pytest.fixture(scope="module")
 def session(curator):
     return curator.session()
+
+
+def test_parameters_stand_for_their_values(session, database):
+    sql = (
+        COUNT + "price > (SELECT MIN(cost) FROM items WHERE kind = {} AND cost > {} AND since > {})"
+    )
+    params = {"kind": "a", "least": 0.5, "day": datetime.date(2024, 1, 2)}
+    written = sql.format("'a'", "0.5", "DATE '2024-01-02'")
+    ((expected,),) = database.execute(written).fetchall()
+    answer = session.query(sql.format(":kind", ":least", ":day"), rho=1, params=params)
+    assert answer.to_frame(cut=False)["n"][0] == expected
+    assert session.query(written, rho=1).stored
+    with pytest.raises(SqlError, match="kind"):
+        session.query(sql.format(":kind", "0.5", "'2024-01-02'"), rho=1)
 
 
 @pytest.mark.parametrize("sql", STATEMENTS)

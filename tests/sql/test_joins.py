@@ -329,7 +329,7 @@ REFUSED = [
     (f"{SALE} JOIN products p ON product_id = p.product_id", "several tables have a column 'product_id'", "product_id", "s."),
     (f"{SALE} JOIN products p ON s.product_id = q.product_id", "'q' is not a table of FROM", None, "s, p"),
     (f"{SALE} JOIN products p ON nope = p.product_id", "unknown column 'nope'", "nope", "Declared"),
-    (f"{SALE} JOIN products p USING (product_id, city)", "USING takes one column", None, JOIN),
+    (f"{SALE} JOIN products p USING (product_id, city)", "USING takes one column", None, "Write USING (product_id)."),
     # keys
     (f"{SALE} JOIN plain p {MATCH}", "'plain' has no key: no column is declared unique", "plain p",
      "Declare Table('plain', ..., public=True, key='...')."),
