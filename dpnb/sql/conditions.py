@@ -81,6 +81,7 @@ class Conditions:
     def column(self, node: Node) -> str:
         """Return the declared spelling of the column that a node names."""
         if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
+            self.check_names(node)
             self.refuse(
                 "this must be a column",
                 "Arithmetic and functions are not supported here.",
@@ -101,9 +102,10 @@ class Conditions:
             self._refuse_undeclared(node, relations)
             self._refuse_unit(node, relations)
             columns = [name for relation in relations for name in relation.table.schema]
-            self.refuse(
-                f"unknown column {node.name!r}", nearest(node.name, columns, shown=as_written), node
-            )
+            hint = nearest(node.name, columns, shown=as_written)
+            if node.this.quoted:
+                hint += f" Texts take single quotes: {exp.Literal.string(node.name)}."
+            self.refuse(f"unknown column {node.name!r}", hint, node)
         if len(matches) > 1:
             self.refuse(
                 f"several tables have a column {node.name!r}",
@@ -114,6 +116,13 @@ class Conditions:
                 node,
             )
         return matches[0][1]
+
+    def check_names(self, node: Node) -> None:
+        """Refuse an expression with a name that is no column."""
+        if isinstance(node, exp.Column):
+            return
+        for part in node.find_all(exp.Column):
+            self.column(part)
 
     def names_unit(self, node: Node) -> bool:
         """Return whether a node names the id column of the privacy unit, declared or not."""
@@ -193,6 +202,7 @@ class Conditions:
                 pair for value in node.expressions for pair in self._compare(column, "=", value)
             ]
             return self._within(column, self.schema[column].scale.union(intervals), negated)
+        self.check_names(node)
         self.refuse(
             "this condition is not supported",
             "Use =, <>, <, <=, >, >=, BETWEEN, IN or IS NULL on a column, with AND, OR, NOT.",
@@ -239,6 +249,7 @@ class Conditions:
         ):
             left, right, operator = right, left, FLIPPED[operator]
         if isinstance(left, exp.Add | exp.Sub | exp.Mul | exp.Div):
+            self.check_names(left)
             self.refuse(
                 "one side of a comparison must be a column alone",
                 f"Move the arithmetic to the other side of {operator}.",

@@ -175,6 +175,7 @@ class Arguments:
             return Number(self.number(node))
         if node.find(exp.Select, exp.Subquery) is not None:
             self.refuse("subqueries are not supported", "Write the values out.", node)
+        self.conditions.check_names(node)
         self.refuse("this is not supported inside an aggregate", _ALLOWED, node)
 
     def _is_plain(self, node: Node) -> bool:

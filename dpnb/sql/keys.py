@@ -95,6 +95,7 @@ class Keys:
 
     def _expression(self, node: Node) -> Key:
         if not self._conditions.is_expression(node):
+            self._conditions.check_names(node)
             self._refuse(
                 "GROUP BY takes columns and expressions of one column",
                 "Compute from one column: FLOOR(age / 10), CASE WHEN age < 30 THEN 'young' END.",

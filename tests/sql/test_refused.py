@@ -33,6 +33,38 @@ BY_SEX = "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex"
 
 # text, what is said, what it points at, a part of the hint
 REFUSED = [
+    # a name that is no column is what is wrong, whatever stands around it
+    (
+        "SELECT COUNT(*) FROM t WHERE FLOOR(agee) = 3",
+        "unknown column 'agee'",
+        "agee",
+        "Did you mean age?",
+    ),
+    (
+        "SELECT COUNT(*) FROM t WHERE agee * 2 > 3",
+        "unknown column 'agee'",
+        "agee",
+        "Did you mean age?",
+    ),
+    (
+        "SELECT COUNT(*) FROM t WHERE sexx LIKE 'F%'",
+        "unknown column 'sexx'",
+        "sexx",
+        "Did you mean sex?",
+    ),
+    ("SELECT SUM(ABS(agee)) FROM t", "unknown column 'agee'", "agee", "Did you mean age?"),
+    (
+        "SELECT COUNT(*) FROM t GROUP BY agee // 10",
+        "unknown column 'agee'",
+        "agee",
+        "Did you mean age?",
+    ),
+    (
+        'SELECT COUNT(*) FROM t WHERE LOWER(sex) = "female"',
+        "unknown column 'female'",
+        '"female"',
+        "Texts take single quotes: 'female'.",
+    ),
     # other statements
     ("ATTACH 'x.db' AS x", "only SELECT is supported", "ATTACH", "Write SELECT"),
     ("COPY t TO '/tmp/x.csv'", "only SELECT is supported", "COPY", "Write SELECT"),
