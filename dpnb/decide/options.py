@@ -37,7 +37,7 @@ STEPS = 6
 """Largest number of steps of a decision, the first one included."""
 LEAST_SHARE = 1e-9
 """Smallest bound on an error: the coins of randomised response are exact to 2**-64."""
-_GROUP = {**LIST, "items": {"type": ["string", "integer"]}, "minItems": 1}
+_GROUP = {**LIST, "items": {"type": ["string", "number", "boolean"]}, "minItems": 1}
 _THRESHOLD = {**LIST, "prefixItems": [_GROUP, NUMBER], "minItems": 2, "maxItems": 2}
 
 
