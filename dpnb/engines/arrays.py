@@ -114,7 +114,7 @@ class _Totals:
             self._counts += _counted(numbers, len(self._counts), keep)
             return
         if self._look_up is not None:
-            present, ticks = (look_up(values) for look_up in self._look_up)
+            present, ticks = self._look_up(values)
             keep = present if keep is None else present & keep
         elif not codes.complete:
             present = ~codes.missing(values)
@@ -135,8 +135,8 @@ class _Totals:
         if codes is not None and isinstance(measure.value, Mapped):
             if not self._by_value:
                 return self._sums if isinstance(measure, Sum) else counts.sum(axis=1)
-            look_up = codes.mapped(measure.value, measure)[isinstance(measure, Sum)]
-            vector: Vector = counts @ look_up(np.arange(self._width)).astype(np.int64)
+            kept, numbers = codes.mapped(measure.value, measure)(np.arange(self._width))
+            vector: Vector = counts @ np.where(kept, numbers, 0)
             return vector
         if self._by_value and measure.value is not None:
             counts = counts[:, :-1]

@@ -95,16 +95,21 @@ class Codes:
             self.ticks(values, measure) if measure.rounded else self.clamped(values, measure.bounds)
         )
 
-    def mapped(
-        self, value: Mapped, measure: Measure
-    ) -> tuple[Callable[[Vector], Vector], Callable[[Vector], Vector]]:
-        """Return functions from stored values to whether each has a number, and to its ticks."""
-        numbers = value.numbers
-        ticks = numbers.then(measure.ticks if isinstance(measure, Sum) else lambda _: 1)
-        return (
-            self.lookup(numbers.then(lambda _: True), False, np.dtype(np.bool_)),
-            self.lookup(ticks, 0, np.dtype(np.int64)),
-        )
+    def mapped(self, value: Mapped, measure: Measure) -> Callable[[Vector], tuple[Mask, Vector]]:
+        """Return a function from stored values to whether each has a number, and to its ticks.
+
+        What is without a number is the number below all others, so that values are searched once.
+        """
+        numbers = value.numbers.then(measure.ticks if isinstance(measure, Sum) else lambda _: 1)
+        null = [] if numbers.null is None else [numbers.null]
+        absent = min([0, *numbers.outputs, *null]) - 1
+        look_up = self.lookup(numbers, absent, np.dtype(np.int64))
+
+        def read(values: Vector) -> tuple[Mask, Vector]:
+            ticks = look_up(values)
+            return ticks != absent, ticks
+
+        return read
 
     def clamped(self, values: Vector, bounds: tuple[Fraction, Fraction]) -> Vector:
         """Return stored whole numbers, clamped to bounds within those of the column."""
