@@ -20,7 +20,7 @@ from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import EVERY, And, Predicate, Within
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
-from dpnb.sql.values import Arithmetic, Column, Mapped, Number, Value, bounds_of
+from dpnb.sql.values import Arithmetic, Column, Mapped, Number, Value, bounds_of, present_in
 from dpnb.views.measures import MAX_SUMMED, Count, Distinct, Measure, Scan, Sum, Units
 
 
@@ -291,7 +291,7 @@ class Dialect:
     def predicate(self, predicate: Predicate) -> str:
         """Return the SQL of a predicate; NULL counts as false."""
         if isinstance(predicate, Within):
-            if len(predicate.intervals) > steps.MOST_CASES:
+            if len(predicate.intervals) > self.most_tests(predicate.column):
                 inside = ((low, high, "TRUE") for low, high in predicate.intervals)
                 null = "TRUE" if predicate.null else None
                 return (
@@ -306,6 +306,10 @@ class Dialect:
             return "TRUE" if conjunction else "FALSE"
         word = " AND " if conjunction else " OR "
         return f"({word.join(self.predicate(part) for part in predicate.parts)})"
+
+    def most_tests(self, name: str) -> int:
+        """Return how many intervals of a column's codes are compared one after the other."""
+        return steps.MOST_CASES
 
     def _within(self, name: str, low: Code, high: Code) -> str:
         """Return the SQL that tests whether a code is in an interval.
@@ -380,9 +384,12 @@ class Dialect:
         if isinstance(measure, Units):
             return [(f"COUNT(DISTINCT {given('u')})", 1)]
         if isinstance(measure.value, Mapped):
-            return [
-                (f"CAST(SUM({given(self._mapped_ticks(measure.value, measure))}) AS BIGINT)", 1)
-            ]
+            ticks = given(self._mapped_ticks(measure.value, measure))
+            largest = max(-measure.least, measure.greatest)
+            if not self._is_summed_by_mean(measure, largest):
+                return [(f"CAST(SUM({ticks}) AS BIGINT)", 1)]
+            is_complete = not test and present_in(measure.value, self._schema) is None
+            return [(self._by_mean(ticks, "COUNT(*)" if is_complete else self._count(ticks)), 1)]
         value = self.summand(measure)
         count = self._count(given(self.value(measure.value)))
         if not test and (present or self._is_complete(measure.value)):
@@ -431,9 +438,12 @@ class Dialect:
         return low - slack > declared.low or high + slack < declared.high
 
     def _is_summed_by_mean(self, measure: Sum, largest: Fraction | int) -> bool:
-        """Whether what is added up is a column, none of it larger than ``largest``, and stays small."""
+        """Whether what is added up is of a column, none of it larger than ``largest``, and stays small."""
         power = 1 << max(0, math.ceil(largest) - 1).bit_length()
-        return isinstance(measure.value, Column) and power * self.most_rows <= self.SUMMED_BY_MEAN
+        return (
+            isinstance(measure.value, Column | Mapped)
+            and power * self.most_rows <= self.SUMMED_BY_MEAN
+        )
 
     @staticmethod
     def _by_mean(value: str, count: str) -> str:

@@ -79,6 +79,8 @@ _BLIND = "statistics_propagation,join_filter_pushdown,build_side_probe_side"
 """What DuckDB must not do: it would leave a condition out where a column's least and largest values decide it,
 and blocks of rows where a look-up finds none of their values, and look rows up the other way round where it expects
 few. The time of a statement would tell whether a single row lies beyond."""
+_COMPARED = 4
+"""So many intervals are compared one after the other, if a list of all codes could be."""
 _LISTED = 2**14
 """Functions of columns of so many codes are written as lists of their outputs."""
 _FEW = 2**30
@@ -141,6 +143,15 @@ class DuckDBDialect(Dialect):
             every = f"SELECT *, {', '.join(codes)} FROM ({every})"
         return f"({every}) AS rows"
 
+    def _is_listed(self, name: str) -> bool:
+        """Return whether a column has so few codes that something is listed for each of them."""
+        scale = self._schema[name].scale
+        return scale.integral and scale.high - scale.low < _LISTED
+
+    def most_tests(self, name: str) -> int:
+        """Return how many intervals of a column's codes are compared one after the other."""
+        return _COMPARED if self._is_listed(name) else super().most_tests(name)
+
     def mapped(self, function: StepFunction[str], name: str) -> str:
         """Return the SQL of a step function of a column's code, whose outputs are SQL.
 
@@ -148,7 +159,7 @@ class DuckDBDialect(Dialect):
         it is.
         """
         scale, column = self._schema[name].scale, self.column(name)
-        if not scale.integral or scale.high - scale.low >= _LISTED:
+        if not self._is_listed(name):
             return super().mapped(function, name)
         outputs: list[str] = []
         start = int(scale.low)
