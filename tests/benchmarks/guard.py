@@ -25,6 +25,7 @@ WATCHED = {
     "service": ["--seconds", "8"],
     "query": ["--rows", "32561", "10000000", "--runs", "5"],
     "units": [],
+    "expressions": [],
     "bayes.speed": ["--repeats", "10"],
     "probe.speed": ["--runs", "5"],
     "dpxplain.speed": ["--large", "0", "--runs", "5"],
