@@ -89,7 +89,7 @@ class LevelReader:
             self._entry(node)
         self.clause = "WHERE"
         where = self.listing.condition(select.args.get("where"))
-        groups = self._groups(select.args.get("group"))
+        groups = self._groups(select.args.get("group"), select.expressions)
         self.clause = "HAVING"
         having = self.listing.condition(select.args.get("having"))
         self.clause = "QUALIFY"
@@ -140,13 +140,13 @@ class LevelReader:
         named = isinstance(node.this, exp.Column)
         return f"{function.lower()}_{node.this.name}" if named else function.lower()
 
-    def _groups(self, group: Node | None) -> tuple[Expression, ...] | None:
+    def _groups(self, group: Node | None, items: Sequence[Node]) -> tuple[Expression, ...] | None:
         if group is None:
             return None
         if others(group.args, "expressions") or not group.expressions:
             self.refuse("GROUP BY takes column names", "Write GROUP BY a, b.", group, "ALL")
         self.clause = "GROUP BY"
-        keys = tuple(self.scalars.read(node) for node in group.expressions)
+        keys = tuple(self.scalars.read(self._item(node, items)) for node in group.expressions)
         for key, node in zip(keys, group.expressions, strict=True):
             if not is_label(key):
                 self.refuse(
@@ -155,6 +155,19 @@ class LevelReader:
                     node,
                 )
         return keys
+
+    def _item(self, node: Node, items: Sequence[Node]) -> Node:
+        """Return the entry of the SELECT list whose position a key is, or the key."""
+        if not isinstance(node, exp.Literal) or node.is_string:
+            return node
+        text = str(node.this)
+        if not text.isdecimal() or not 1 <= int(text) <= len(items):
+            self.refuse(
+                f"GROUP BY {text} is not a position in the SELECT list",
+                "Name a column of labels.",
+                node,
+            )
+        return items[int(text) - 1].unalias()
 
     def _check_grouped(
         self, expression: Expression, groups: Sequence[Expression], select: Node

@@ -361,6 +361,15 @@ class TestWindows:
         both = sql.replace(" QUALIFY", " HAVING COUNT(*) > 3 QUALIFY")
         assert "HAVING and QUALIFY hide 2 of 4 groups" in repr(opened(scale=0.0).query(both, rho=1))
 
+    def test_a_query_around_results_groups_by_position(self, opened: Open) -> None:
+        inner = "SELECT region, COUNT(*) AS n, CASE WHEN n > 100 THEN 'many' ELSE 'few' END AS l FROM people GROUP BY region"
+        sql = "SELECT {} AS a, COUNT(*) AS groups FROM ({}) GROUP BY {}"
+        session = opened(scale=0.0)
+        named = session.query(sql.format("l", inner, "l"), rho=1).to_frame()
+        assert named.equals(session.query(sql.format("l", inner, "1"), rho=1).to_frame())
+        with pytest.raises(SqlError, match="GROUP BY 3 is not a position"):
+            session.query(sql.format("l", inner, "3"), rho=1)
+
     def test_an_extreme_of_what_may_be_missing_and_a_constant(self, opened: Open) -> None:
         sql = "SELECT region, AVG(score) AS a, GREATEST(AVG(score), 1) AS g, LEAST(1, STDDEV(score)) AS l FROM people GROUP BY region"
         frame = opened(scale=0.0).query(sql, rho=1).to_frame()
