@@ -180,16 +180,25 @@ def boxes(formula: Any) -> list[Sides]:
     part_boxes = [boxes(part) for part in parts]
     if word == "or":
         either = [box for alternative in part_boxes for box in alternative]
-        return either if len(either) <= MOST_BOXES and {} not in either else [{}]
+        return either if len(either) <= MOST_BOXES and {} not in either else [_around(either)]
     if word != "and":
         raise ValueError("this is not a condition")
     both: list[Sides] = [{}]
     for factor in sorted(part_boxes, key=len):
-        # leaving out a part of a conjunction makes it larger
-        if len(both) * len(factor) <= MOST_BOXES:
-            pairs = (intersected(one, other) for one in both for other in factor)
-            both = [box for box in pairs if box is not None]
+        if len(both) * len(factor) > MOST_BOXES:
+            factor = [_around(factor)]
+        pairs = (intersected(one, other) for one in both for other in factor)
+        both = [box for box in pairs if box is not None]
     return both
+
+
+def _around(boxes: Sequence[Sides]) -> Sides:
+    """Return the smallest box of single intervals that contains some boxes."""
+    ends = hull([tuple((column, *side) for column, side in box.items()) for box in boxes])
+    return {
+        column: (((low, high),) if low <= high else (), null)
+        for column, (low, high, null) in ends.items()
+    }
 
 
 def intersected(one: Sides, other: Sides) -> Sides | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from sqlglot import expressions as exp
@@ -16,6 +16,7 @@ from dpnb.schema.reading import canonical
 from dpnb.schema.types import Boolean
 from dpnb.sql.constants import TRUTHS, Constants, is_constant, number
 from dpnb.sql.domains import Domains
+from dpnb.sql.products import MOST_CODES, Products, is_small
 from dpnb.sql.quoting import as_written
 from dpnb.sql.relations import Relation, Scope
 from dpnb.sql.source import Node, Source, others
@@ -29,6 +30,7 @@ COMPARISONS: dict[type, str] = {
     exp.GTE: ">=",
 }
 _COMPARED = (exp.Between, exp.In, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)
+_FEW = f"Columns are combined if they have at most {MOST_CODES:,} combinations of values."
 FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
@@ -57,6 +59,7 @@ class Conditions:
         self.schema = scope.base.schema
         self.constants = Constants(source, params)
         self.domains = Domains(source.refuse, self.column, self.constants.value, self.schema)
+        self._products = Products(self.domains)
 
     def _refuse_undeclared(self, node: Node, relations: Sequence[Relation]) -> None:
         for relation in relations:
@@ -135,19 +138,28 @@ class Conditions:
 
     def is_expression(self, node: Node) -> bool:
         """Return whether a node has columns, and all of them are one declared column."""
+        return len(self._columns(node)) == 1
+
+    def _columns(self, node: Node) -> set[str]:
+        """Return the declared columns in a node; none if some are unknown, or not of one table."""
         columns = [
             {name for _, name in self.scope.find(part.name, _qualifier(part))}
             for part in node.find_all(exp.Column)
         ]
-        return (
-            bool(columns)
-            and all(len(names) == 1 for names in columns)
-            and len(set[str]().union(*columns)) == 1
-        )
+        return set[str]().union(*columns) if all(len(names) == 1 for names in columns) else set()
+
+    def _is_product(self, node: Node) -> bool:
+        """Return whether a condition is about several columns together, of few combinations."""
+        columns = sorted(self._columns(node))
+        is_closed = node.find(exp.AggFunc, exp.Window) is None
+        return len(columns) > 1 and is_closed and is_small(columns, self.schema)
 
     def predicate(self, node: Node) -> Predicate:
         """Read a condition as a simplified predicate."""
-        return simplify(self._condition(node, negated=False), self.schema)
+        found = simplify(self._condition(node, negated=False), self.schema)
+        if any(self._is_product(part) for part in _atoms(node)):
+            return self._products.merged(found, node)
+        return found
 
     def _condition(self, node: Node, *, negated: bool) -> Predicate:
         if isinstance(node, exp.Paren):
@@ -170,6 +182,8 @@ class Conditions:
             )
         if not _is_plain(node) and self.is_expression(node):
             return self.domains.condition(node, negated=negated)
+        if next(_atoms(node)) is node and self._is_product(node):
+            return self._products.condition(node, negated=negated)
         if isinstance(node, exp.Column):
             column = self.column(node)
             value = self._of_kind(self.schema[column], not negated, node, column)
@@ -177,11 +191,7 @@ class Conditions:
         if isinstance(node, exp.Is | exp.NullSafeEQ | exp.NullSafeNEQ):
             equal = self._equal(node)
             return _complement(equal, self.schema) if negated else equal
-        if (
-            isinstance(node, exp.EQ | exp.NEQ)
-            and isinstance(bare(node.expression), exp.Boolean)
-            and not isinstance(bare(node.this), exp.Column)
-        ):
+        if isinstance(node, exp.EQ | exp.NEQ) and _is_test(node):
             differs = bare(node.expression).this is isinstance(node, exp.NEQ)
             return self._condition(node.this, negated=differs is not negated)
         if type(node) in COMPARISONS:
@@ -252,12 +262,18 @@ class Conditions:
             self.check_names(left)
             self.refuse(
                 "one side of a comparison must be a column alone",
-                f"Move the arithmetic to the other side of {operator}.",
+                f"Move the arithmetic to the other side of {operator}."
+                if len(self._columns(node)) == 1
+                else _FEW,
                 left,
             )
         column = self.column(left)
         if isinstance(right, exp.Column) and self.scope.find(right.name, _qualifier(right)):
-            self.refuse("two columns cannot be compared", "Compare a column with a value.", node)
+            self.refuse(
+                "two columns of so many values cannot be compared",
+                f"Compare a column with a value, or declare narrower bounds. {_FEW}",
+                node,
+            )
         return Within(
             column, self._compare(column, _NEGATED[operator] if negated else operator, right)
         )
@@ -328,6 +344,26 @@ def bare(node: Node) -> Node:
     while isinstance(node, exp.Paren):
         node = node.this
     return node
+
+
+def _is_test(node: Node) -> bool:
+    """Return whether a node says that a condition is true or false."""
+    return (
+        isinstance(node, exp.EQ | exp.NEQ | exp.Is | exp.NullSafeEQ | exp.NullSafeNEQ)
+        and isinstance(bare(node.expression), exp.Boolean)
+        and not isinstance(bare(node.this), exp.Column)
+    )
+
+
+def _atoms(node: Node) -> Iterator[Node]:
+    """Return the parts of a condition that AND, OR, NOT and tests of truth combine."""
+    if isinstance(node, exp.Paren | exp.Not) or _is_test(node):
+        yield from _atoms(node.this)
+    elif isinstance(node, exp.And | exp.Or):
+        for part in node.flatten(unnest=False):
+            yield from _atoms(part)
+    else:
+        yield node
 
 
 def _is_plain(node: Node) -> bool:

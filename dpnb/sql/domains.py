@@ -202,7 +202,7 @@ class Domains:
                 f"this is a {found.holds}, not a condition", "Compare it with a value.", node
             )
         function = found.function
-        self._note(node, column, lambda code: function(code) is (not negated))
+        self.note(node, column, lambda code: function(code) is (not negated))
         return Within(column, function.where(not negated), function.null is (not negated))
 
     def outputs(
@@ -224,10 +224,10 @@ class Domains:
                 _without_zero(node),
                 node,
             )
-        self._note(node, column, lambda code: found.function(code) is not None)
+        self.note(node, column, lambda code: found.function(code) is not None)
         return column, found.function, found.holds
 
-    def _note(self, node: Node, column: str, counts: Callable[[Code], bool]) -> None:
+    def note(self, node: Node, column: str, counts: Callable[[Code], bool]) -> None:
         """Note a column whose label of undeclared values counts for the letters that it has."""
         kind = self.kinds[column]
         if not isinstance(kind, Category) or kind.other is None:
@@ -238,9 +238,9 @@ class Domains:
 
     def _evaluated(self, node: Node, column: str) -> Evaluated:
         kind = self.kinds[column]
-        self._check(node, kind)
-        at_once = self._at_once(node, kind)
-        text, spelled = self._text(node), str(node.find(exp.Column).sql(dialect="duckdb"))
+        self.check(node, kind)
+        at_once = self.at_once(node, kind)
+        text, spelled = self.text(node), str(node.find(exp.Column).sql(dialect="duckdb"))
         try:
             return _evaluated(text, kind, at_once)
         except EvaluationError:
@@ -272,7 +272,7 @@ class Domains:
         if is_searched(kind):
             missing = kind.scale.intersection(codes, kind.scale.complement(function.support))
             return missing[0][0] if missing else None
-        text, at_once, end = self._text(node), self._at_once(node, kind), time.monotonic() + SECONDS
+        text, at_once, end = self.text(node), self.at_once(node, kind), time.monotonic() + SECONDS
         type_name = type_of(text, kind)
         for low, high in codes:
             for start in range(int(low), int(high) + 1, at_once):
@@ -284,7 +284,7 @@ class Domains:
                     return part[0]
         return None
 
-    def _at_once(self, node: Node, kind: Kind) -> int:
+    def at_once(self, node: Node, kind: Kind) -> int:
         """Return on how many codes an expression is evaluated at once."""
         letters = max(map(len, kind.values)) if isinstance(kind, Category) else _NUMBER
         letters = _longest(node, letters)
@@ -294,7 +294,8 @@ class Domains:
             )
         return (_AT_ONCE if node.find(*_PATTERNS) is None else _SEARCHED) // letters
 
-    def _check(self, node: Node, kind: Kind) -> None:
+    def check(self, node: Node, kind: Kind) -> None:
+        """Refuse what expressions cannot contain."""
         if node.find(exp.Select, exp.Subquery) is not None:
             self.refuse("subqueries are not supported", "Write the values out.", node)
         for part in node.walk():
@@ -313,12 +314,12 @@ class Domains:
             name = call if isinstance(part, exp.Func) and call.isidentifier() else "this"
             self.refuse(f"{name} is not supported here", _offers(kind), part)
 
-    def _text(self, node: Node) -> str:
-        """Return an expression as DuckDB reads it, with v for the column."""
+    def text(self, node: Node, names: Mapping[str, str] | None = None) -> str:
+        """Return an expression as DuckDB reads it, with v for the column, or names for several."""
 
         def replaced(part: Node) -> Node:
             if isinstance(part, exp.Column):
-                return exp.column("v")
+                return exp.column("v" if names is None else names[self.column(part)])
             if isinstance(part, exp.Placeholder):
                 return self._literal(self.constant(part))
             return part

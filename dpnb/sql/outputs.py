@@ -1,4 +1,4 @@
-"""Outputs of an expression of one column, as DuckDB computes them for some codes of the column."""
+"""Outputs of an expression, as DuckDB computes them for some codes of its column or columns."""
 
 from __future__ import annotations
 
@@ -52,6 +52,39 @@ class PiecesLimitError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Product:
+    """All combinations of the values of several columns, missing ones included.
+
+    They are numbered from 0, the last column fastest and a missing value last.
+    """
+
+    kinds: tuple[Kind, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of values of each column."""
+        return tuple(int(kind.scale.high - kind.scale.low) + 2 for kind in self.kinds)
+
+    def rows(self, numbers: range) -> tuple[str, list[Any]]:
+        """Return the relation of the values v0, v1, ... of some combinations, and its parameters."""
+        columns, lists, parameters = [], [], list[Any]()
+        stride = math.prod(self.shape)
+        for place, (kind, size) in enumerate(zip(self.kinds, self.shape, strict=True)):
+            stride //= size
+            values, own = _rows(kind, range(int(kind.scale.low), int(kind.scale.high) + 1))
+            parameters += own
+            values = values.replace("$1", f"${len(parameters)}")
+            lists.append(f"(SELECT list(v) AS l{place} FROM {values})")
+            # beyond its end, a list has missing values
+            columns.append(f"l{place}[1 + (i // {stride}) % {size}] AS v{place}")
+        numbered = f"(SELECT range AS i FROM range({numbers.start}, {numbers.stop}))"
+        return (
+            f"(SELECT {', '.join(columns)} FROM {' CROSS JOIN '.join([numbered, *lists])})",
+            parameters,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluated:
     """An expression on all codes of a column.
 
@@ -64,8 +97,10 @@ class Evaluated:
     fault: Code | None = None
 
 
-def _rows(kind: Kind, codes: Sequence[Code] | range) -> tuple[str, list[Any]]:
+def _rows(kind: Kind | Product, codes: Sequence[Code] | range) -> tuple[str, list[Any]]:
     """Return the relation of the values v of some codes, and its parameter."""
+    if isinstance(kind, Product):
+        return kind.rows(range(int(codes[0]), int(codes[-1]) + 1))
     if isinstance(kind, Category):
         return "(SELECT unnest($1::VARCHAR[]) AS v)", [[kind.values[int(code)] for code in codes]]
     if isinstance(codes, range):
@@ -81,7 +116,7 @@ def _rows(kind: Kind, codes: Sequence[Code] | range) -> tuple[str, list[Any]]:
     return rows, parameters
 
 
-def type_of(text: str, kind: Kind) -> str:
+def type_of(text: str, kind: Kind | Product) -> str:
     """Return the type of an expression, without its parameters.
 
     Raises
@@ -89,8 +124,14 @@ def type_of(text: str, kind: Kind) -> str:
     EvaluationError
         If no value has the types that the expression needs.
     """
-    row = f"(SELECT CAST(NULL AS {_SOURCES[kind.kind]}) AS v)"
-    (found,) = evaluate(f"SELECT typeof({text}) AS y FROM {row}")["y"].tolist()
+    if isinstance(kind, Product):
+        names = {f"v{place}": one for place, one in enumerate(kind.kinds)}
+    else:
+        names = {"v": kind}
+    values = ", ".join(
+        f"CAST(NULL AS {_SOURCES[one.kind]}) AS {name}" for name, one in names.items()
+    )
+    (found,) = evaluate(f"SELECT typeof({text}) AS y FROM (SELECT {values})")["y"].tolist()
     return str(found).partition("(")[0]
 
 
@@ -101,7 +142,7 @@ def _fetched(text: str, rows: str, parameters: Sequence[Any], type_name: str) ->
 
 
 def outputs(
-    text: str, kind: Kind, codes: Sequence[Code] | range, type_name: str
+    text: str, kind: Kind | Product, codes: Sequence[Code] | range, type_name: str
 ) -> tuple[Values, npt.NDArray[np.bool_], Code | None]:
     """Return the outputs of an expression for some codes, which are missing, and the first fault.
 
@@ -129,7 +170,9 @@ def outputs(
     return values, missing, fault
 
 
-def _first_fault(text: str, kind: Kind, codes: Sequence[Code] | range, type_name: str) -> Code:
+def _first_fault(
+    text: str, kind: Kind | Product, codes: Sequence[Code] | range, type_name: str
+) -> Code:
     """Return the first of some codes for which an expression raises."""
     while len(codes) > 1:
         half = codes[: len(codes) // 2]

@@ -12,7 +12,7 @@ from dpnb.schema import partition
 from dpnb.schema.columns import EPOCH, Category, Date, Kind
 from dpnb.schema.joins import is_looked_up
 from dpnb.schema.partition import Partition
-from dpnb.schema.predicates import EVERY, And, Predicate, Within
+from dpnb.schema.predicates import EVERY, And, Or, Predicate, Within
 from dpnb.schema.schema import Schema
 from dpnb.schema.types import Boolean
 from dpnb.sql.values import Arithmetic, Column, Mapped, Number, Value
@@ -22,6 +22,8 @@ from dpnb.views.view import View
 
 _SPELLED = 4
 """Most different numbers of a mapped value that are listed."""
+_LISTED = 8
+"""Most cases of a condition on several columns that are listed."""
 
 
 def literal(kind: Kind, code: Code) -> str:
@@ -44,6 +46,9 @@ def predicate_text(predicate: Predicate, schema: Mapping[str, Kind]) -> str:
         return _atom_text(predicate, schema)
     if not predicate.parts:
         return "FALSE"
+    if isinstance(predicate, Or) and len(predicate.parts) > _LISTED:
+        names = " and ".join(map(_name, sorted(predicate.columns)))
+        return f"{names} in {len(predicate.parts):,} ranges"
     word = " AND " if isinstance(predicate, And) else " OR "
     parts = [predicate_text(part, schema) or "TRUE" for part in predicate.parts]
     inner = [

@@ -260,13 +260,13 @@ PLACES = [
     ("SELECT SUM(IF(age > 50, sex, 0)) FROM t", "is not a numeric column", "sex"),
     ("SELECT COUNT(*) FROM t WHERE IF(yes, shop, wage)", "this condition", "IF(yes, shop, wage)"),
     (
-        "SELECT COUNT(*) FROM t WHERE EXTRACT(month FROM day) = shop + 0",
+        "SELECT COUNT(*) FROM t WHERE EXTRACT(month FROM day) = wage + 0",
         "",
         "EXTRACT(month FROM day)",
     ),
-    ("SELECT COUNT(*) FROM t WHERE CAST(age AS VARCHAR) = sex || ''", "", "CAST(age AS VARCHAR)"),
-    ("SELECT COUNT(*) FROM t WHERE age::VARCHAR(3) = sex || ''", "", "age::VARCHAR(3)"),
-    ("SELECT COUNT(*) FROM t WHERE POSITION('f' IN sex) > yes + 0", "", "POSITION('f' IN sex)"),
+    ("SELECT COUNT(*) FROM t WHERE CAST(age AS VARCHAR) = wage || ''", "", "CAST(age AS VARCHAR)"),
+    ("SELECT COUNT(*) FROM t WHERE age::VARCHAR(3) = wage || ''", "", "age::VARCHAR(3)"),
+    ("SELECT COUNT(*) FROM t WHERE POSITION('f' IN sex) > wage + 0", "", "POSITION('f' IN sex)"),
     ("SELECT COUNT(*) FROM t WHERE FLOOR(ABS(age)) = (wage * 2)", "", "FLOOR(ABS(age))"),
     (
         "SELECT COUNT(*) FROM t WHERE CASE WHEN yes THEN age END = wage - 3",

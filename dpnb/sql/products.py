@@ -1,0 +1,220 @@
+"""Conditions on several columns, evaluated on all combinations of their public codes.
+
+What DuckDB says of each combination is computed when the statement is read, in the connection without
+data. The result is a union of boxes of codes, in one spelling for each set of combinations: two ways to
+write one condition are one request (docs/methods/expressions.md, theorem 16).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from dpnb.codes import Code, Interval
+from dpnb.schema.columns import Kind
+from dpnb.schema.predicates import EVERY, NONE, And, Or, Predicate, Within, simplify
+from dpnb.sql.dataless import SECONDS, EvaluationError, TimeLimitError
+from dpnb.sql.domains import Domains
+from dpnb.sql.outputs import MOST_PIECES, TYPES, Holds, Product, outputs, type_of
+from dpnb.sql.source import Node
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Mask: TypeAlias = npt.NDArray[np.bool_]
+    Bytes: TypeAlias = npt.NDArray[np.int8]
+
+MOST_CODES = 100_000
+"""Most combinations of codes of several columns."""
+
+
+def is_small(columns: Sequence[str], kinds: Mapping[str, Kind]) -> bool:
+    """Return whether the combinations of the codes of some columns are evaluated one by one."""
+    scales = [kinds[column].scale for column in columns]
+    return all(scale.integral for scale in scales) and (
+        math.prod(int(scale.high - scale.low) + 1 for scale in scales) <= MOST_CODES
+    )
+
+
+class Products:
+    """Reader of the conditions on several columns in a statement."""
+
+    def __init__(self, domains: Domains) -> None:
+        self._domains = domains
+
+    def condition(self, node: Node, *, negated: bool) -> Predicate:
+        """Read a condition: the combinations for which it, or its negation, is true."""
+        domains = self._domains
+        columns = sorted(domains.columns(node))
+        kinds = tuple(domains.kinds[column] for column in columns)
+        for kind in kinds:
+            domains.check(node, kind)
+        at_once = min(domains.at_once(node, kind) for kind in kinds)
+        text = domains.text(node, {column: f"v{place}" for place, column in enumerate(columns)})
+        try:
+            found = _evaluated(text, kinds, at_once)
+        except EvaluationError:
+            domains.refuse(
+                f"DuckDB cannot compute this from {' and '.join(columns)}",
+                "Check the types: CAST(x AS VARCHAR) makes a text, CAST(x AS DOUBLE) a number.",
+                node,
+            )
+        except TimeLimitError:
+            domains.refuse("this takes too long to evaluate", "Make it simpler.", node)
+        if found.holds not in ("condition", "nothing"):
+            domains.refuse(
+                f"this is a {found.holds}, not a condition", "Compare it with a value.", node
+            )
+        rows = found.truth == (not negated)
+        for place, column in enumerate(columns):
+            domains.note(node, column, partial(_holds_for, rows.swapaxes(0, place)))
+        return self._limited(union(rows, columns, domains.kinds), node)
+
+    def merged(self, predicate: Predicate, node: Node) -> Predicate:
+        """Return a condition in the one spelling for its rows, if its columns have few combinations."""
+        import numpy as np
+
+        columns, kinds = sorted(predicate.columns), self._domains.kinds
+        if not is_small(columns, kinds):
+            return predicate
+        rows = np.broadcast_to(_rows(predicate, columns, kinds), _shape(columns, kinds))
+        return self._limited(union(rows, columns, kinds), node)
+
+    def _limited(self, predicate: Predicate, node: Node) -> Predicate:
+        if _intervals(predicate) > MOST_PIECES:
+            self._domains.refuse(
+                f"this changes more than {MOST_PIECES:,} times over the values of "
+                f"{' and '.join(sorted(predicate.columns))}",
+                "Declare bins for them, or make them coarser: FLOOR(x / 10) for x.",
+                node,
+            )
+        return predicate
+
+
+def _holds_for(rows: Mask, number: Code) -> bool:
+    """Return whether a condition holds for a value of the first column, by its number."""
+    return bool(rows[int(number)].any())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Evaluated:
+    """Whether an expression is true of each combination, -1 for neither; and what it is."""
+
+    truth: Bytes
+    holds: Holds
+
+
+@lru_cache(maxsize=64)
+def _evaluated(text: str, kinds: tuple[Kind, ...], at_once: int) -> _Evaluated:
+    import numpy as np
+
+    product = Product(kinds)
+    type_name = type_of(text, product)
+    if type_name not in TYPES:
+        raise EvaluationError
+    holds, size = TYPES[type_name], math.prod(product.shape)
+    truth = np.full(size, -1, np.int8)
+    end = time.monotonic() + SECONDS
+    for start in range(0, size if holds == "condition" else 0, at_once):
+        if time.monotonic() > end:
+            raise TimeLimitError
+        numbers = range(start, min(start + at_once, size))
+        values, missing, _ = outputs(text, product, numbers, type_name)
+        truth[start : numbers.stop] = np.where(missing, -1, values.astype(np.int8))
+    return _Evaluated(truth.reshape(product.shape), holds)
+
+
+def union(rows: Mask, columns: Sequence[str], kinds: Mapping[str, Kind]) -> Predicate:
+    """Return a set of combinations as a condition: the same for the same set.
+
+    ``rows`` has an axis for each column: its codes, and the missing value last. A column on which
+    nothing else depends stands beside the others; else those of its codes that go with the same rest
+    are one box, and the column with the fewest such boxes comes first.
+    """
+    return simplify(_union(rows, tuple(columns), kinds), kinds)
+
+
+def _union(rows: Mask, columns: tuple[str, ...], kinds: Mapping[str, Kind]) -> Predicate:
+    import numpy as np
+
+    if rows.all() or not rows.any():
+        return EVERY if rows.all() else NONE
+    for place, column in enumerate(columns):
+        rest = columns[:place] + columns[place + 1 :]
+        others = tuple(axis for axis in range(rows.ndim) if axis != place)
+        for inside in (rows, ~rows):
+            own: Mask = np.logical_or.reduce(inside, axis=others)
+            beside: Mask = np.logical_or.reduce(inside, axis=place)
+            both = np.expand_dims(own, others) & np.expand_dims(beside, place)
+            if np.array_equal(both, inside):
+                if inside is rows:
+                    return And((_within(own, column, kinds), _union(beside, rest, kinds)))
+                return Or((_within(~own, column, kinds), _union(~beside, rest, kinds)))
+    different = [_slices(rows, place) for place in range(rows.ndim)]
+    place = min(range(rows.ndim), key=lambda axis: len(different[axis][0]))
+    rest = columns[:place] + columns[place + 1 :]
+    slices, numbers = different[place]
+    return Or(
+        tuple(
+            And((_within(numbers == number, columns[place], kinds), _union(one, rest, kinds)))
+            for number, one in enumerate(slices)
+        )
+    )
+
+
+def _slices(rows: Mask, place: int) -> tuple[list[Mask], npt.NDArray[np.intp]]:
+    """Return the different slices along an axis, and the number of that of each place."""
+    import numpy as np
+
+    along = np.moveaxis(rows, place, 0)
+    packed = np.packbits(along.reshape(len(along), -1), axis=1)
+    _, first, numbers = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    return [along[one] for one in first], numbers.reshape(-1)
+
+
+def _within(codes: Mask, column: str, kinds: Mapping[str, Kind]) -> Within:
+    """Return the condition that a column has some of its codes; the last stands for a missing value."""
+    import numpy as np
+
+    low = int(kinds[column].scale.low)
+    changes = np.flatnonzero(np.diff(np.concatenate([[0], codes[:-1].astype(np.int8), [0]])))
+    ends = zip(changes[::2].tolist(), changes[1::2].tolist(), strict=True)
+    intervals: tuple[Interval, ...] = tuple((low + first, low + end - 1) for first, end in ends)
+    return Within(column, intervals, bool(codes[-1]))
+
+
+def _shape(columns: Sequence[str], kinds: Mapping[str, Kind]) -> tuple[int, ...]:
+    return Product(tuple(kinds[column] for column in columns)).shape
+
+
+def _rows(predicate: Predicate, columns: Sequence[str], kinds: Mapping[str, Kind]) -> Mask:
+    """Return which combinations satisfy a condition, to be broadcast to all."""
+    import numpy as np
+
+    if isinstance(predicate, Within):
+        shape = [1] * len(columns)
+        place = columns.index(predicate.column)
+        shape[place] = _shape([predicate.column], kinds)[0]
+        rows = np.zeros(shape[place], np.bool_)
+        low = int(kinds[predicate.column].scale.low)
+        for first, last in predicate.intervals:
+            rows[int(first) - low : int(last) - low + 1] = True
+        rows[-1] = predicate.null
+        return rows.reshape(shape)
+    conjunction = isinstance(predicate, And)
+    result: Mask = np.full([1] * len(columns), conjunction)
+    for part in predicate.parts:
+        own = _rows(part, columns, kinds)
+        result = result & own if conjunction else result | own
+    return result
+
+
+def _intervals(predicate: Predicate) -> int:
+    if isinstance(predicate, Within):
+        return len(predicate.intervals) + predicate.null
+    return sum(map(_intervals, predicate.parts))
