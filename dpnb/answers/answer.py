@@ -81,6 +81,8 @@ class Answer(Billed, Result):
         Columns whose undeclared values count for the letters of their label, with the label.
     shown : ShownTable or None
         What is shown of ``rows`` if the statement computes from its results; else None.
+    branches : tuple of Answer
+        For UNION ALL the answers to its parts, whose lines are ``groups``; none for one statement.
 
     Examples
     --------
@@ -118,6 +120,7 @@ class Answer(Billed, Result):
     hidden_by: tuple[str, ...] = ()
     undeclared: tuple[tuple[str, str], ...] = ()
     shown: ShownTable | None = None
+    branches: tuple[Answer, ...] = ()
 
     @property
     def columns(self) -> Sequence[Intervals]:
@@ -362,6 +365,7 @@ class Answer(Billed, Result):
             estimates=[output.to_dict() for output in self.estimates],
             origin=None if self.origin is None else self.origin.to_dict(),
             shown=None if self.shown is None else self.shown.to_dict(),
+            branches=[branch.to_dict() for branch in self.branches],
         )
 
     @classmethod
@@ -387,6 +391,7 @@ class Answer(Billed, Result):
         values["hidden_by"], table = tuple(values["hidden_by"]), values["shown"]
         values["shown"] = None if table is None else ShownTable.from_dict(table)
         values["estimates"] = tuple(Estimates.from_dict(output) for output in values["estimates"])
+        values["branches"] = tuple(cls.from_dict(branch) for branch in values["branches"])
         origin = values["origin"]
         values["origin"] = None if origin is None else Origin.from_dict(origin)
         return cls(**values)
@@ -426,6 +431,7 @@ class Answer(Billed, Result):
             "stamp": self.stamp,
             "guarantee": guarantee(self.conditional),
             "dpnb": dpnb.__version__,
+            **({"parts": [one.record() for one in self.branches]} if self.branches else {}),
         }
 
     def to_markdown(self) -> str:

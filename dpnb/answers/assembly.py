@@ -111,7 +111,7 @@ def answer(
         },
         request=charge.request,
         shared=state.shown_before(charge),
-        bought=_bought(wanted, charge.levels),
+        bought=bought(wanted, charge.levels),
     )
 
 
@@ -160,7 +160,7 @@ def _without_cost(
     )
 
 
-def _bought(plan: Plan, levels: Mapping[str, Fraction]) -> str | None:
+def bought(plan: Plan, levels: Mapping[str, Fraction]) -> str | None:
     """Return the epsilon of a pure session's levels if it is less than requested."""
     target_level = plan.accuracy.level
     if target_level is None or plan.privacy is not PURE or not plan.views:
@@ -271,6 +271,12 @@ def widths(
     wanted: Plan, analyst: str, levels: Mapping[str, Fraction], store: Store
 ) -> tuple[Width, ...]:
     """Return the expected margin of error of each output of a plan at ``levels``."""
+    if wanted.branches:
+        return tuple(
+            (f"{i}: {alias}", size, width)
+            for i, branch in enumerate(wanted.branches, start=1)
+            for alias, size, width in widths(branch, analyst, levels, store)
+        )
     rows = PRICED_ROWS if wanted.accuracy.rows is None else (wanted.accuracy.rows,)
 
     def half(aggregate: Aggregate, size: int | None, sharers: int) -> float:
@@ -309,7 +315,7 @@ def price(
 
     ``refusal`` says why the statement would be refused now.
     """
-    epsilon = _bought(wanted, levels)
+    epsilon = bought(wanted, levels)
     budget = status(store, analyst)
     return Price(
         sql=sql.strip(),

@@ -105,6 +105,10 @@ def bootstrap(answer: Answer, alias: str | None, draws: object, seed: object) ->
     """
     from numpy.random import default_rng
 
+    if answer.branches:
+        raise RequestError(
+            "an answer to UNION ALL cannot be resampled", "Resample one of answer.branches."
+        )
     estimates = _resampled(answer, alias)
     if estimates.plain and estimates.function is not Function.FORMULA:
         raise RequestError(

@@ -43,6 +43,11 @@ def find_group(answer: Answer, name: object) -> int:
         When no declared group has that name.
     """
     target = tuple(map(str, name if isinstance(name, tuple) else (name,)))
+    if sum(target == tuple(map(str, group)) for group in answer.groups) > 1:
+        raise RequestError(
+            f"this answer has several groups {shown_label(name)}",
+            "Name the parts of UNION ALL in a column: SELECT 'a' AS part, ...",
+        )
     for index, group in enumerate(answer.groups):
         # without group columns the one group is () or, as shown, "all rows"
         if target in (tuple(map(str, group)), tuple(map(label_text, group or (label(group),)))):

@@ -142,6 +142,26 @@ def shown(query: Query, groups: Sequence[int], results: Sequence[Intervals]) -> 
     return replace(outcome, table=replace(table, windows=windows, totals=lines.totals))
 
 
+def ordered(
+    shown: OuterPart,
+    first: Query,
+    groups: Sequence[Sequence[partition.Label | None]],
+    results: Sequence[Intervals],
+) -> tuple[int, ...]:
+    """Return which lines of a union are shown, in order; its columns are those of its first query."""
+    *_, last = first.shown.levels()
+    labels = [is_label(column.expression) for column in last.columns or ()]
+    lines: list[Line] = []
+    for place, group in enumerate(groups):
+        names = iter(None if one is None else Label(one) for one in group)
+        numbers = iter(_number(column, place) for column in results)
+        fields = tuple(next(names) if label else next(numbers) for label in labels)
+        lines.append(Line(fields, place))
+    left = _Lines(lines)
+    left.take(shown)
+    return tuple(line.group for line in left.lines if line.group is not None)
+
+
 def _released(query: Query, groups: Sequence[int], results: Sequence[Intervals]) -> list[Line]:
     """Return the released groups as lines: their labels, then their results."""
     labels, numbers = group_labels(query), group_numbers(query)

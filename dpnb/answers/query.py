@@ -60,7 +60,7 @@ class AnswerRequest:
                 version,
                 state.privacy,
                 lambda views: len(state.looks(self.analyst, views)),
-                catalogue=self._choice(charge),
+                catalogue=self.choice(charge),
                 name=name,
                 release_delta=state.budget.release_delta,
             )
@@ -90,7 +90,8 @@ class AnswerRequest:
     def _named(self, part: str) -> Hashable | None:
         return None if self.key is None else (part, self.analyst, self.key)
 
-    def _choice(self, charge: Charge | None) -> Choice | None:
+    def choice(self, charge: Charge | None) -> Choice | None:
+        """Return the declared views that may answer, those of a stored answer if there is one."""
         if not self.declared or not self.store.provenance.views:
             return None
         return Choice(

@@ -36,6 +36,11 @@ def charge_of(store: Store, tables: Mapping[str, Table], row: str, reference: Re
         of the table, or was free.
     """
     charge = store.accountant.charges.get((row, reference.request))
+    if charge is not None and "union" in charge.query:
+        raise RequestError(
+            "this question is about an answer to UNION ALL, which has several statements",
+            "Ask the SELECT that has these groups alone, and compare them there.",
+        )
     if (
         reference.ledger != store.name
         or charge is None

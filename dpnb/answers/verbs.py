@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from dpnb.answers.inference import Inference
 from dpnb.answers.price import Price
 from dpnb.answers.query import AnswerRequest
 from dpnb.answers.reuse import OnlineRequest
+from dpnb.answers.union import UnionRequest
 from dpnb.ledger.accountant import Cost
 from dpnb.ledger.accounts import OWNER
 from dpnb.privacy.loss import PrivacyLoss
@@ -23,29 +24,41 @@ from dpnb.releases.held import Held, planned
 from dpnb.releases.request import Ready, Request
 from dpnb.releases.runner import Runner
 from dpnb.sql.functions import Function
-from dpnb.sql.parser import parse
-from dpnb.sql.query import Query
+from dpnb.sql.parser import answered, parse
+from dpnb.sql.query import Query, Union
 
 
 def statement(runner: Runner, row: str, call: Call) -> AnswerRequest:
+    """Return the request for one statement, not a union, at an accuracy."""
+    request = _request(runner, row, call)
+    if isinstance(request, UnionRequest):
+        raise TypeError("only a query combines statements")
+    return request
+
+
+def _request(runner: Runner, row: str, call: Call) -> AnswerRequest | UnionRequest:
     """Return the request for a statement at an accuracy; equal calls share one request."""
     key = call.key()
 
-    def read() -> AnswerRequest:
+    def read() -> AnswerRequest | UnionRequest:
         # requests at other levels share the tree
         text = replace(call, options={}).key()
         tree = text and ("query", text)
-        known: Query | None = runner.memo.get(tree)
-        query = known or parse(
-            call.subject,
-            runner.tables,
-            call.params,
-            answering=call.verb == "query",
-            public=runner.public,
-        )
-        request = AnswerRequest(
-            row, call.subject, query, dict(call.options), runner, row != OWNER, key
-        )
+        known: Query | Union | None = runner.memo.get(tree)
+        reader = answered if call.verb == "query" else parse
+        query = known or reader(call.subject, runner.tables, call.params, public=runner.public)
+
+        def one(query: Query, key: Hashable | None) -> AnswerRequest:
+            return AnswerRequest(
+                row, call.subject, query, dict(call.options), runner, row != OWNER, key
+            )
+
+        request: AnswerRequest | UnionRequest
+        if isinstance(query, Union):
+            own = tuple(one(branch, None) for branch in query.branches)
+            request = UnionRequest(query, own, key)
+        else:
+            request = one(query, key)
         # keep valid requests only
         request.check()
         runner.memo.at(tree, None, lambda: query)
@@ -54,9 +67,11 @@ def statement(runner: Runner, row: str, call: Call) -> AnswerRequest:
     return runner.memo.at(key and ("request", row, key), None, read)
 
 
-def _asked(runner: Runner, row: str, call: Call) -> AnswerRequest | OnlineRequest:
+def _asked(runner: Runner, row: str, call: Call) -> AnswerRequest | OnlineRequest | UnionRequest:
     """Return the request for a statement; past answers may help to reach a requested error."""
-    request = statement(runner, row, call)
+    request = _request(runner, row, call)
+    if isinstance(request, UnionRequest):
+        return request
     if call.options.get("error") is None or call.options.get("history") is False:
         return request
     if not request.query.outputs:
@@ -78,7 +93,9 @@ def _priced(runner: Runner, row: str, call: Call) -> list[Price]:
     return priced(runner, [_asked(runner, row, replace(call, subject=sql)) for sql in call.subject])
 
 
-def priced(runner: Runner, requests: Sequence[AnswerRequest | OnlineRequest]) -> list[Price]:
+def priced(
+    runner: Runner, requests: Sequence[AnswerRequest | OnlineRequest | UnionRequest]
+) -> list[Price]:
     """Return the price of each request, as if affordable ones before it had been bought."""
     with runner.reading() as store:
         state = store.accountant

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -88,7 +87,9 @@ class Plan:
     """A statement's views and the target level of each. Holds public facts only.
 
     ``request`` is equal for requests of equal meaning and accuracy on one version of a table.
-    ``epsilons`` is each view's share of an epsilon under a basic accountant.
+    ``epsilons`` is each view's share of an epsilon under a basic accountant. ``others`` counts the
+    confidence intervals of other statements of one request, which hold at once with these.
+    ``branches`` are the plans of those statements in the plan of all.
     """
 
     query: Query
@@ -100,6 +101,8 @@ class Plan:
     levels: Mapping[str, Fraction]
     groups: int
     epsilons: Mapping[str, Fraction] = field(default_factory=dict)
+    others: int = 0
+    branches: tuple[Plan, ...] = ()
 
     def level_targets(self) -> dict[str, LevelTarget]:
         """Return the target level of each view."""
@@ -109,7 +112,7 @@ class Plan:
 
     def alpha(self, look: int) -> float:
         """Return the failure probability of one aggregate's confidence interval in one group."""
-        return self.accuracy.alpha(self.groups * self.query.claims, look)
+        return self.accuracy.alpha(self.groups * self.query.claims + self.others, look)
 
     def distribution(self, view: View, level: Fraction) -> NoiseDistribution:
         """Return the noise distribution of a view at a level, in units of its measure."""
@@ -147,6 +150,7 @@ def plan(
     catalogue: Catalogue | None = None,
     name: str | None = None,
     release_delta: Fraction | None = None,
+    others: int = 0,
 ) -> Plan:
     """Decide the level of each view from public facts.
 
@@ -162,6 +166,7 @@ def plan(
     """
     request = request_name(query, accuracy, version) if name is None else name
     draft = at_levels(query, accuracy, version, privacy, request, {}, catalogue)
+    draft = replace(draft, others=others)
     parts, views = draft.parts, draft.views
     epsilons: dict[str, Fraction] = {}
     if accuracy.level is not None:
@@ -207,8 +212,7 @@ def at_levels(
             part = Part(aggregate, needed.get("sum"), needed.get("count"))
         views |= {view.id: view for view in part.views()}
         parts.append(part)
-    groups = math.prod(key.partition.size for key in query.keys)
-    return Plan(query, accuracy, privacy, request, tuple(parts), views, levels, groups)
+    return Plan(query, accuracy, privacy, request, tuple(parts), views, levels, query.size)
 
 
 def basic_level(epsilon: Fraction, release_delta: Fraction) -> Fraction:

@@ -233,15 +233,17 @@ def _earlier(current_plan: Plan, table: Table, store: Store) -> Earlier:
         elif charge.version != version or table_name != table.name:
             closed |= charge.levels.keys()
         else:
-            query = read(charge.query, table.schema)
-            accuracy = read_accuracy(
-                query, current_plan.privacy, None, **{current_plan.privacy.parameter: 1}
-            )
-            views |= {
-                name: view
-                for name, view in plan(query, accuracy, version, current_plan.privacy).views.items()
-                if not isinstance(view.measure, Distinct)
-            }
+            for meaning in charge.query.get("union", [charge.query]):
+                query = read(meaning, table.schema)
+                accuracy = read_accuracy(
+                    query, current_plan.privacy, None, **{current_plan.privacy.parameter: 1}
+                )
+                released = plan(query, accuracy, version, current_plan.privacy).views
+                views |= {
+                    name: view
+                    for name, view in released.items()
+                    if not isinstance(view.measure, Distinct)
+                }
     # answers from declared views, and numbers of different values, count in full
     closed |= {
         name

@@ -26,13 +26,14 @@ from dpnb.sql.levels import LevelReader, aggregated, check_rows
 from dpnb.sql.persons import PersonsReader, name_results
 from dpnb.sql.public import Evaluate
 from dpnb.sql.quantiles import spread
-from dpnb.sql.query import Key, Query
+from dpnb.sql.query import Key, Query, Union
 from dpnb.sql.quoting import meant, names_of
 from dpnb.sql.relations import read_from
 from dpnb.sql.rewriting import counted, filtered, rewritten, spelled, turned
 from dpnb.sql.source import Node, Source, others
 from dpnb.sql.split import Splitter
 from dpnb.sql.substitution import substituted
+from dpnb.sql.union import branches, united
 
 _HINTS = {
     "laterals": ("LATERAL is not supported", "Write one SELECT over one table."),
@@ -83,22 +84,60 @@ def parse(
     SqlError
         With line, column, the offending text and what to write instead.
     """
+    found = _parsed(text, tables, params, deciding, thresholds, answering, public)
+    if isinstance(found, Union):
+        raise SqlError("only a query combines statements", "Ask one of them, without UNION ALL.")
+    return found
+
+
+def answered(
+    text: str,
+    tables: Mapping[str, Table],
+    params: Mapping[str, object] | None = None,
+    public: Evaluate | None = None,
+) -> Query | Union:
+    """Read a statement for an answer, which may be several combined by UNION ALL."""
+    return _parsed(text, tables, params, False, (), True, public)
+
+
+def _parsed(
+    text: str,
+    tables: Mapping[str, Table],
+    params: Mapping[str, object] | None,
+    deciding: bool,
+    thresholds: Collection[str],
+    answering: bool,
+    public: Evaluate | None,
+) -> Query | Union:
     if params is not None and not isinstance(params, Mapping):
         raise SqlError(
             f"params must be a dict, got {given(params)}", "Pass params={'name': value}."
         )
     Source(text)
 
-    def read(mended: str) -> Query:
+    def read(mended: str) -> Query | Union:
         source = Source(mended)
         try:
-            statement = _Statement(source, tables, params or {}, thresholds, deciding, answering)
             written = turned(source, tables, source.tree())
             if public is not None:
                 written = filtered(tables, written)
             check_correlated(source, written)
-            written = spelled(source, counted(source, tables, written))
-            query = statement.query(substituted(source, tables, written, public, params), written)
+            if isinstance(written, exp.Select):
+                written = counted(source, tables, written)
+            written = spelled(source, written)
+            tree = substituted(source, tables, written, public, params)
+            parts = branches(source, written), branches(source, tree)
+            queries: list[Query] = []
+            for own, select in zip(*parts, strict=True):
+                statement = _Statement(
+                    source, tables, params or {}, thresholds, deciding, answering
+                )
+                queries.append(statement.query(select, own, inner=len(parts[0]) > 1))
+            if len(queries) > 1:
+                union = united(source, tree, queries, Arguments(statement.conditions))
+                source.check()
+                return union
+            (query,) = queries
         except RecursionError:
             raise SqlError("the statement is nested too deeply", "Flatten it.") from None
         if query.promise is not None and not answering:

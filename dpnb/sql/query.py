@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -197,6 +198,11 @@ class Query:
     schema: Schema = field(kw_only=True, compare=False, repr=False)
 
     @property
+    def size(self) -> int:
+        """Number of declared groups."""
+        return math.prod(key.partition.size for key in self.keys)
+
+    @property
     def outputs(self) -> tuple[Aggregate | Derived, ...]:
         """Aggregates and derived columns, in the order in which the statement names them."""
         columns: list[Aggregate | Derived] = list(self.aggregates)
@@ -248,6 +254,17 @@ class Query:
                 if not any(leaf.means(other) for other in measurements)
             ]
         return tuple(measurements)
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Queries over one table, whose lines stand one below the other.
+
+    ``shown`` orders and limits them all together.
+    """
+
+    branches: tuple[Query, ...]
+    shown: OuterPart
 
 
 def _among(

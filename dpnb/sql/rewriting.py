@@ -31,7 +31,7 @@ _AGGREGATES: dict[str, type] = {
 """Names of aggregates that DuckDB or sqlglot does not know."""
 
 
-def turned(source: Source, tables: Mapping[str, Table], tree: exp.Select) -> exp.Select:
+def turned(source: Source, tables: Mapping[str, Table], tree: Node) -> Node:
     """Write ``public RIGHT JOIN private`` as ``private LEFT JOIN public``; changes the tree.
 
     Any other RIGHT JOIN, and a FULL JOIN, keeps rows of the looked-up table without a match. One
@@ -111,7 +111,7 @@ def counted(source: Source, tables: Mapping[str, Table], select: exp.Select) -> 
     return select
 
 
-def filtered(tables: Mapping[str, Table], tree: exp.Select) -> exp.Select:
+def filtered(tables: Mapping[str, Table], tree: Node) -> Node:
     """Write ``LEFT JOIN public AS p ON a.x = p.x AND p.y > 3`` with a subquery that filters.
 
     Changes the tree. A row whose match does not satisfy the condition has none.
@@ -140,7 +140,7 @@ def _names_only(node: Node, table: str) -> bool:
     return bool(columns) and all(one.table.casefold() == table.casefold() for one in columns)
 
 
-def spelled(source: Source, select: exp.Select) -> exp.Select:
+def spelled(source: Source, select: Node) -> Node:
     """Write functions and CASE in one spelling, before names are known; changes the tree."""
     # parts before what they are parts of
     for node in reversed([*select.walk()]):

@@ -217,8 +217,8 @@ class Source:
             text=excerpt if len(excerpt) <= 60 else excerpt[:57] + "...",
         )
 
-    def tree(self) -> exp.Select:
-        """Parse the text as one SELECT within limits of size and depth."""
+    def tree(self) -> exp.Select | exp.SetOperation:
+        """Parse the text as one SELECT, or several combined, within limits of size and depth."""
         if len(self.text) > MAX_TEXT:
             raise SqlError(
                 f"the statement has more than {MAX_TEXT:,} characters", "Make it shorter."
@@ -281,15 +281,8 @@ class Source:
         if len(statements) > 1:
             self.refuse("only one statement is allowed", "Put each in its own cell.", statements[1])
         tree = statements[0]
-        if not isinstance(tree, exp.Select):
-            several = isinstance(tree, exp.SetOperation)
-            self.refuse(
-                "only SELECT is supported",
-                "Write each SELECT as a statement of its own, with ; between them."
-                if several
-                else "Write SELECT ... FROM a table.",
-                tree,
-            )
+        if not isinstance(tree, exp.Select | exp.SetOperation):
+            self.refuse("only SELECT is supported", "Write SELECT ... FROM a table.", tree)
         if sum(1 for _ in tree.walk()) > MAX_NODES:
             raise SqlError(f"the statement has more than {MAX_NODES:,} parts", "Make it shorter.")
         return tree

@@ -111,10 +111,10 @@ REFUSED = [
     ("FROM t", "only SELECT is supported", "FROM", "Write SELECT"),
     ("PIVOT t ON sex USING COUNT(*)", "only SELECT is supported", "PIVOT", "Write SELECT"),
     ("PREPARE x AS SELECT 1", "only SELECT is supported", "PREPARE", "Write SELECT"),
-    ("SELECT 1 UNION SELECT 2", "only SELECT is supported", "UNION", "Write each SELECT"),
+    ("SELECT 1 UNION SELECT 2", "UNION drops equal lines", "UNION", "Write UNION ALL"),
     (
         "SELECT COUNT(*) FROM t INTERSECT SELECT COUNT(*) FROM t",
-        "only SELECT is supported",
+        "only UNION ALL combines statements",
         "INTERSECT",
         "Write each SELECT",
     ),

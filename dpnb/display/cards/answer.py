@@ -103,6 +103,8 @@ def hidden_sentence(answer: Answer) -> str:
     hides = f"{' and '.join(answer.hidden_by)} {hides} {number} of {answer.asked:,} group{'' if answer.asked == 1 else 's'}"
     if not answer.estimates:
         return f"{hides}: all_groups() has them all."
+    if answer.branches:
+        return f"{hides}, by their released numbers: all_groups() of each of its branches has them all."
     return (
         f"{hides}, by their released numbers: all_groups() has them all. To bound how often noise hides or shows the "
         "wrong ones, use %%dpdecide (in Python session.decide)."
@@ -111,7 +113,7 @@ def hidden_sentence(answer: Answer) -> str:
 
 def interval_sentence(answer: Answer) -> str:
     """Return what the confidence intervals guarantee."""
-    number = answer.asked * len(answer.estimates)
+    number = sum(one.asked * len(one.estimates) for one in answer.branches or (answer,))
     sure = percent(answer.confidence)
     each = answer.intervals == "each"
     meaning = words.interval_sentence(sure, number, each=each)
