@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 from dpnb.errors import DpnbError
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PrivacyLoss
-from dpnb.schema.columns import Category, Date, Integer, Real
+from dpnb.schema.columns import Category, Integer, Real
 from dpnb.schema.schema import Schema, Unit
 from dpnb.schema.table import Table
+from dpnb.schema.timestamps import Date, Timestamp
 from dpnb.schema.types import Boolean
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ __all__ = [
     "Session",
     "Strategy",
     "Table",
+    "Timestamp",
     "Unit",
     "connect",
     "datasets",

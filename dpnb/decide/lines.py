@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -155,8 +155,10 @@ def floats(limits: Sequence[Fraction]) -> list[float]:
 def each_number(name: str, options: Options, groups: Sequence[tuple[Label, ...]]) -> list[Fraction]:
     """Return the thresholds of all groups from the mapping of that name."""
     numbers: dict[tuple[Any, ...], Fraction] = {}
+    shown = {label for group in groups for label in group}
     for group, threshold in options.thresholds[name].items():
-        group_key = tuple(map(_label, group if isinstance(group, tuple) else (group,)))
+        labels = group if isinstance(group, tuple) else (group,)
+        group_key = tuple(_label(value, shown) for value in labels)
         if group_key in numbers:
             raise RequestError(
                 f"the thresholds {given(name)} name {given(group)} twice", "Remove one of them."
@@ -178,8 +180,10 @@ def each_number(name: str, options: Options, groups: Sequence[tuple[Label, ...]]
     return [numbers[group] for group in groups]
 
 
-def _label(value: Any) -> Any:
-    """Return a label in the form that groups use: days as text, numbers as Python's."""
+def _label(value: Any, shown: Collection[Label]) -> Any:
+    """Return a label in the form that groups use: days and times as text, numbers as Python's."""
+    if isinstance(value, datetime.datetime) and (text := value.isoformat(" ")) in shown:
+        return text
     if isinstance(value, datetime.date):
         return value.isoformat()[:10]
     return scalar(value)

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from dpnb.schema.columns import Category, Date, Kind, Real
+from dpnb.schema.columns import Category, Kind, Real
 
 Spelling: TypeAlias = "Callable[[int], str]"
 """How the text of a statement writes a secret number."""
@@ -55,7 +55,7 @@ def _terms(kind: Kind, column: str) -> list[str]:
         return [f"COALESCE({integer}, {len(kind.values)})"]
     scale = kind.scale
     least, most = int(scale.low), int(scale.high)
-    if isinstance(kind, Date) or most - least < 2**35:
+    if most - least < 2**35:
         return [f"COALESCE({integer} - ({least}), {most - least + 1})"]
     # residues modulo two primes distinguish all whole numbers of a column
     return [f"COALESCE({integer} % {prime} + {prime}, {2**33})" for prime in (PRIME, _SECOND)]

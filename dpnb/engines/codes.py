@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dpnb.engines.dialect import clamp, smallest_integer
+from dpnb.engines.moments import code_of_time
 from dpnb.engines.scans import MOST_LETTERS
 from dpnb.engines.steps import literal
 from dpnb.errors import SchemaError
-from dpnb.schema.columns import Category, Date, Kind, Real, days
+from dpnb.schema.columns import Category, Kind, Real
 from dpnb.schema.reading import FALSE, INFINITE, LARGEST_SHOWN, NUMBER, TRUE, is_word, number
+from dpnb.schema.timestamps import Date, Timestamp, days
 from dpnb.schema.types import Boolean
 
 _LARGEST = "CAST('1.7976931348623157e308' AS DOUBLE)"
@@ -22,7 +24,8 @@ def code_of(kind: Kind, value: str, *, whole: bool, found: str = "") -> str:
     Parameters
     ----------
     value : str
-        For a category its text; for a date its days since 1970-01-01; else an integer or a double.
+        For a category its text; for a date its days since 1970-01-01; for a timestamp the seconds
+        that its clock shows; else an integer or a double.
     whole : bool
         Whether the value is a whole number.
     found : str
@@ -37,6 +40,8 @@ def code_of(kind: Kind, value: str, *, whole: bool, found: str = "") -> str:
         return boolean_code(value)
     if isinstance(kind, Date):
         return f"CAST({clamp(value, str(days(kind.low)), str(days(kind.high)))} AS INT)"
+    if isinstance(kind, Timestamp):
+        return code_of_time(kind, value)
     # false for NaN, which is greater than all numbers
     finite = f"abs({value}) <= {_LARGEST}"
     if isinstance(kind, Real):

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-_FALLIBLE = {"VARCHAR", "TIMESTAMP"}
+_TIMES = {"TIMESTAMP", "TIMESTAMP WITH TIME ZONE"}
+_FALLIBLE = {"VARCHAR", *_TIMES}
 """DuckDB types for which a Parquet file can hold invalid values: bytes, or milliseconds."""
 _PIECE = 65_536
 _MICROSECONDS = {"s": 10**6, "ms": 1000, "us": 1}
@@ -69,7 +70,7 @@ def _decoded(path: Path, types: Mapping[str, str]) -> Any:
     return pa.table(
         {
             name: _in_range(table.column(columns[name]))
-            if source_type == "TIMESTAMP"
+            if source_type in _TIMES
             else _as_texts(table.column(columns[name]))
             for name, source_type in types.items()
         }
@@ -92,7 +93,10 @@ def _as_texts(column: Any) -> Any:
 
 
 def _in_range(column: Any) -> Any:
-    """Return times in microseconds, as DuckDB does; those that do not fit are missing."""
+    """Return times in microseconds, as DuckDB does; those that do not fit are missing.
+
+    Times with a zone stay instants.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -100,7 +104,9 @@ def _in_range(column: Any) -> Any:
     numbers, latest = column.cast(pa.int64()), (2**63 - 1) // factor
     representable = pc.and_(pc.less_equal(numbers, latest), pc.greater_equal(numbers, -latest))
     times = pc.if_else(representable, numbers, pa.scalar(None, pa.int64()))
-    return pc.multiply(times, factor).cast(pa.timestamp("us"))
+    return pc.multiply(times, factor).cast(
+        pa.timestamp("us", None if column.type.tz is None else "UTC")
+    )
 
 
 def readable(column: Any) -> Any:
@@ -124,6 +130,16 @@ def readable(column: Any) -> Any:
     if pa.types.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
     return column if _is_valid(column) else _texts(column)
+
+
+def instants(column: Any) -> Any:
+    """Convert an arrow column of times for DuckDB; those with a zone stay instants."""
+    import pyarrow as pa
+
+    is_aware = pa.types.is_timestamp(column.type) and column.type.tz is not None
+    if not is_aware:
+        return readable(column)
+    return column if column.type.unit == "ns" else _in_range(column)
 
 
 def exact(column: Any) -> Any:

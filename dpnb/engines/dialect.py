@@ -210,7 +210,7 @@ class Dialect:
         name = steps.name(key)
         return (
             f" LEFT JOIN {steps.codes(key, self.SERIES)} AS {name} "
-            f"ON CAST({code} AS BIGINT) = {name}_code"
+            f"ON {steps.place(key, code)} = {name}_code"
         )
 
     def by_found(

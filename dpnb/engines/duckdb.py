@@ -40,7 +40,7 @@ from dpnb.engines.normaliser import (
     presence,
     text_code,
 )
-from dpnb.engines.reading import SCALARS, WHOLE, as_read, type_name
+from dpnb.engines.reading import INSTANTS, SCALARS, WHOLE, as_read, type_name
 from dpnb.engines.rules import rule_of
 from dpnb.engines.scans import Engine, Exact, engine_failure, guarded, opening_failure
 from dpnb.engines.sources import (
@@ -59,7 +59,7 @@ from dpnb.engines.sources import (
     unread,
 )
 from dpnb.engines.statements import StatementEngine, Work
-from dpnb.engines.steps import is_looked_up
+from dpnb.engines.steps import cells, is_looked_up
 from dpnb.engines.stored import stored
 from dpnb.errors import EngineError
 from dpnb.interrupt import checkpoint
@@ -68,6 +68,7 @@ from dpnb.schema.joins import Join
 from dpnb.schema.partition import Partition
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
+from dpnb.schema.timestamps import Date, Timestamp
 from dpnb.views.measures import Scan
 
 if TYPE_CHECKING:
@@ -159,15 +160,16 @@ class DuckDBDialect(Dialect):
         it is.
         """
         scale, column = self._schema[name].scale, self.column(name)
-        if not self._is_listed(name):
+        places = cells(function, scale, _LISTED) if scale.integral else None
+        if places is None or places.count > _LISTED:
             return super().mapped(function, name)
         outputs: list[str] = []
-        start = int(scale.low)
+        start = places.first
         for low, high, output in function.pieces:
-            outputs += ["NULL"] * (int(low) - start)
-            outputs += [output] * (int(high) - int(low) + 1)
-            start = int(high) + 1
-        place = f"CAST({column} AS BIGINT) - ({int(scale.low) - 1})"
+            outputs += ["NULL"] * (places.number(low) - start)
+            outputs += [output] * (places.number(high) - places.number(low) + 1)
+            start = places.number(high) + 1
+        place = f"{places.sql(column)} - ({places.first - 1})"
         found = f"list_extract([{', '.join(outputs)}], {place})"
         if function.null is None:
             return found
@@ -283,8 +285,9 @@ class DuckDBEngine(StatementEngine):
             relation = "source_rows"
             ids = None if table.unit is None else table.unit.column
             plain = table.unit is not None and table.unit.kind == "text"
+            times = {n for n, kind in table.schema.items() if isinstance(kind, Timestamp)}
             frame = guarded(
-                lambda: frame_source(table.source, table.declared, ids, plain=plain),
+                lambda: frame_source(table.source, table.declared, ids, plain=plain, times=times),
                 opening_failure,
             )
             guarded(lambda: self._connection.register(relation, frame), opening_failure)
@@ -321,7 +324,8 @@ class DuckDBEngine(StatementEngine):
             source_name = find_column(name, list(types))
             column, source_type = as_read(quoted(source_name), types[source_name])
             columns = sources[name] = []
-            if source_type not in SCALARS:
+            is_moment = source_type in INSTANTS and isinstance(kind, Date | Timestamp)
+            if source_type not in SCALARS and not is_moment:
                 raise misfit(name, kind, source_type)
             test = presence(kind, column, source_type) if name in needed else ""
             if test:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dpnb.engines.codes import boolean_code, no_ids, short_text
 from dpnb.engines.dialect import smallest_integer
 from dpnb.engines.ids import IdRule, Steps
+from dpnb.engines.moments import code_of_time
 from dpnb.engines.reading import (
     DAYS,
     NOTHING,
@@ -15,6 +16,7 @@ from dpnb.engines.reading import (
     as_day,
     as_number,
     as_text,
+    as_time,
     canonical,
     category_number,
     is_decimal,
@@ -22,8 +24,9 @@ from dpnb.engines.reading import (
 )
 from dpnb.engines.sources import text, undiscovered
 from dpnb.engines.steps import literal
-from dpnb.schema.columns import Category, Date, Integer, Kind, Real
+from dpnb.schema.columns import Category, Integer, Kind, Real
 from dpnb.schema.reading import FALSE, TRUE, is_word, number
+from dpnb.schema.timestamps import Date, Timestamp
 from dpnb.schema.types import Boolean
 
 _LONG = {"HUGEINT", "UBIGINT", "UHUGEINT"}
@@ -122,9 +125,13 @@ def found_code(kind: Category, found: str, enum: str, *, present: bool = False) 
 
 
 def normaliser(
-    kind: Boolean | Integer | Real | Date, column: str, source_type: str, *, present: bool = False
+    kind: Boolean | Integer | Real | Date | Timestamp,
+    column: str,
+    source_type: str,
+    *,
+    present: bool = False,
 ) -> str:
-    """Return the SQL of the code of a source's number or day; ``present`` ones are not missing."""
+    """Return the SQL of the code of a source's number, day or time; ``present`` ones are not missing."""
     if isinstance(kind, Boolean):
         if source_type == "BOOLEAN":
             column = f"CAST({column} AS TINYINT)"
@@ -146,6 +153,8 @@ def normaliser(
         clamped = _within(real, literal(kind.low), literal(kind.high))
         inside = f"{clamped} + 0.0::DOUBLE"
         return inside if present else f"CASE WHEN isfinite({real}) THEN {inside} END"
+    if isinstance(kind, Timestamp):
+        return code_of_time(kind, as_time(kind, column, source_type))
     day = as_day(column, source_type)
     clamped = _within(day, *(f"DATE '{end.isoformat()}'" for end in (kind.low, kind.high)))
     return f"CASE WHEN isfinite({day}) THEN CAST({clamped} - DATE '1970-01-01' AS INTEGER) END"

@@ -17,14 +17,16 @@ from psycopg.sql import Identifier
 from dpnb.engines.codes import Texts, alike_ids, code_of, no_ids, short_text
 from dpnb.engines.dialect import Dialect, present
 from dpnb.engines.ids import BLANKS, IdRule, Steps
+from dpnb.engines.moments import wall
 from dpnb.engines.rules import rule_of
 from dpnb.engines.scans import Engine, changed_rows, engine_failure
 from dpnb.engines.sources import find_column, misfit, text, undiscovered
 from dpnb.engines.statements import StatementEngine, Work
 from dpnb.errors import SchemaError
-from dpnb.schema.columns import Category, Date, Integer, Kind, Real
+from dpnb.schema.columns import Category, Integer, Kind, Real
 from dpnb.schema.joins import Join
 from dpnb.schema.table import Table
+from dpnb.schema.timestamps import Date, Timestamp
 from dpnb.schema.types import Boolean
 
 _WHOLE = {"int2", "int4", "int8", "bool"}
@@ -36,6 +38,7 @@ _FITS = {
     Integer: _NUMBERS,
     Real: _NUMBERS,
     Date: _DAYS,
+    Timestamp: _DAYS,
 }
 # PostgreSQL fails if a float underflows or overflows: a result that is too small becomes 0, and one
 # far above all bounds, as when large numbers cancel, becomes 1e302 in size. Square roots, which
@@ -136,10 +139,23 @@ def _code(name: str, kind: Kind, column: str, source_type: str) -> str:
         moment = f"{column} AT TIME ZONE 'UTC'" if source_type == "timestamptz" else column
         day = f"CAST({moment} AS DATE)"
         value = f"(CASE WHEN isfinite({day}) THEN {day} - DATE '1970-01-01' END)"
+    elif isinstance(kind, Timestamp):
+        value = _seconds(kind, column, source_type)
     elif source_type == "numeric":
         size, most = f"abs({column})", "1.7976931348623157e308"
         value = f"(CASE WHEN {size} < 2.5e-324 THEN 0 WHEN {size} <= {most} THEN {value} END)"
     return code_of(kind, value, whole=integral, found=position)
+
+
+def _seconds(kind: Timestamp, column: str, source_type: str) -> str:
+    """Return the SQL of the seconds that the clock of a column of times shows for a value."""
+    if source_type == "date":
+        # a day may be beyond the range of a timestamp
+        shown = f"CAST({column} - DATE '1970-01-01' AS BIGINT) * 86400"
+    else:
+        shown = f"CAST(FLOOR(EXTRACT(EPOCH FROM {column})) AS BIGINT)"
+    shown = f"(CASE WHEN isfinite({column}) THEN {shown} END)"
+    return wall(kind, shown) if source_type == "timestamptz" else shown
 
 
 def _text(name: str, column: str, source_type: str) -> str:

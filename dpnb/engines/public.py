@@ -6,15 +6,15 @@ setting or other table. Every subquery is evaluated once while the tables are op
 
 from __future__ import annotations
 
-import datetime
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from dpnb.engines.scans import Engine
 from dpnb.errors import RequestError
-from dpnb.schema.columns import Category, Date, Kind
+from dpnb.schema.columns import Category, Kind
 from dpnb.schema.table import Table
+from dpnb.schema.timestamps import Date, Timestamp, value_of
 from dpnb.schema.types import Boolean
 from dpnb.sql.dataless import EvaluationError, TimeLimitError, empty, run
 
@@ -22,7 +22,6 @@ MOST_ROWS = 1_000_000
 """Most rows of a public table that a subquery can read."""
 MOST_RESULTS = 1_000
 """Most rows of the result of a subquery."""
-_EPOCH = datetime.date(1970, 1, 1)
 
 
 class PublicTables:
@@ -119,15 +118,17 @@ def _type(kind: Kind) -> str:
         return "VARCHAR"
     if isinstance(kind, Boolean):
         return "BOOLEAN"
-    return "DATE" if isinstance(kind, Date) else "BIGINT" if kind.scale.integral else "DOUBLE"
+    if isinstance(kind, Date | Timestamp):
+        return kind.kind.upper()
+    return "BIGINT" if kind.scale.integral else "DOUBLE"
 
 
 def _values(kind: Kind, codes: Sequence[Any]) -> list[Any]:
     """Return the values of codes."""
     if isinstance(kind, Category):
         return [None if code is None else kind.values[int(code)] for code in codes]
-    if isinstance(kind, Date):
-        return [None if code is None else _EPOCH + datetime.timedelta(int(code)) for code in codes]
     if isinstance(kind, Boolean):
         return [None if code is None else bool(code) for code in codes]
+    if isinstance(kind, Date | Timestamp):
+        return [None if code is None else value_of(kind, code) for code in codes]
     return list(codes)

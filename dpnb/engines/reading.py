@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
+from dpnb.engines.moments import ahead_of, wall
 from dpnb.engines.sources import text
 from dpnb.engines.steps import literal
-from dpnb.schema.reading import FALSE, INFINITE, LARGEST_SHOWN, NUMBER, TRUE
+from dpnb.schema.reading import FALSE, INFINITE, LARGEST_SHOWN, NUMBER, TIME, TRUE
+from dpnb.schema.timestamps import Timestamp
 
 WHOLE = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
@@ -23,6 +25,9 @@ DAYS = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
 _EXACT_DIGITS, _EXACT_POWER = 15, 22
 """Whole numbers of so many digits, and powers of ten up to this one, are exact as doubles."""
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+_OF_NANOSECONDS = {"TIMESTAMP_NS", "TIMESTAMPTZ_NS"}
+INSTANTS = {"TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"}
+"""Types of instants, which only columns of days and times read."""
 SCALARS = TEXTS | NUMBERS | DAYS
 """Types of which any kind can be declared. Readers choose between them by all values of a column, so
 a refusal of one of them would depend on the data: a value that is not of the kind is missing."""
@@ -100,7 +105,45 @@ def as_day(column: str, held: str) -> str:
     """Return the SQL of the day that a value is read as, for columns of days."""
     if held in NUMBERS:
         return "CAST(NULL AS DATE)"
+    if held in INSTANTS:
+        # an instant has its day in UTC, whatever the connection's time zone
+        return f"DATE '1970-01-01' + CAST(FLOOR({_whole_seconds(column, held)} / 86400) AS INTEGER)"
     return f"TRY_CAST({column if held in DAYS else as_text(column, held)} AS DATE)"
+
+
+def _whole_seconds(column: str, held: str) -> str:
+    """Return the SQL of a time's seconds since 1970-01-01, without fractions; NULL if not finite."""
+    if held == "DATE":
+        days = f"CAST({column} - DATE '1970-01-01' AS BIGINT)"
+        return f"CASE WHEN isfinite({column}) THEN {days} * 86400 END"
+    if held in _OF_NANOSECONDS:
+        fine, parts = f"epoch_ns({column})", 10**9
+    else:
+        # years beyond those of microseconds are missing
+        moment = column if held in INSTANTS else f"TRY_CAST({column} AS TIMESTAMP)"
+        fine, parts = f"epoch_us({moment})", 10**6
+    # // rounds towards 0
+    return f"(CASE WHEN {fine} < 0 THEN ({fine} + 1) // {parts} - 1 ELSE {fine} // {parts} END)"
+
+
+def as_time(kind: Timestamp, column: str, held: str) -> str:
+    """Return the SQL of the seconds that the clock of a column of times shows for a value."""
+    if held in NUMBERS:
+        return "CAST(NULL AS BIGINT)"
+    if held in INSTANTS:
+        return wall(kind, _whole_seconds(column, held))
+    if held in DAYS:
+        return _whole_seconds(column, held)
+    column = as_text(column, held)
+
+    def part(number: int) -> str:
+        return f"regexp_extract({column}, {text(f'^(?:{TIME})$')}, {number})"
+
+    # a CASE tests in order; a clock that is not written stands at midnight
+    shown = f"TRY_CAST({part(1)} || ' ' || COALESCE(NULLIF({part(2)}, ''), '00:00') AS TIMESTAMP)"
+    seconds, zone = f"(epoch_us({shown}) // 1000000)", part(3)
+    instant = f"({seconds} - ({ahead_of(zone, 'TRY_CAST(SUBSTR({}, {}, {}) AS INTEGER)')}))"
+    return f"CASE WHEN {zone} = '' THEN {seconds} ELSE {wall(kind, instant)} END"
 
 
 def category_number(column: str, held: str) -> str:

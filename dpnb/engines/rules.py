@@ -12,10 +12,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from dpnb.schema.columns import MAX_INTEGER, Category, Date, Kind
+from dpnb.schema.columns import MAX_INTEGER, Category, Kind
 from dpnb.schema.reading import canonical, is_word, number, truth
 from dpnb.schema.schema import Unit
 from dpnb.schema.table import Table
+from dpnb.schema.timestamps import Date, Timestamp
 
 Reading: TypeAlias = "dict[str, tuple[int, int]]"
 """For ``values`` and ``ids``, the lowest number of a rule that reads a table as the newest rule does, and the newest."""
@@ -78,7 +79,7 @@ def values_rule(kind: Kind | None, held: str) -> int:
     missing in a CSV file.
     """
     name = held.removeprefix("pandas ").lower()
-    if isinstance(kind, Date):
+    if isinstance(kind, Date | Timestamp):
         return FIRST
     if kind is None:
         return FIRST if _SMALL.match(name) else SECOND

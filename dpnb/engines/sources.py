@@ -6,12 +6,12 @@ import contextlib
 import csv
 import datetime
 import decimal
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dpnb.engines.decoding import exact, readable
+from dpnb.engines.decoding import exact, instants, readable
 from dpnb.engines.frames import columns_of, library, names_of, plain_frame
 from dpnb.engines.ids import LARGEST_FLOAT, PLAIN_DIGITS, READ, of_object
 from dpnb.engines.scans import NO_MEMORY, OTHERWISE
@@ -224,20 +224,26 @@ def name_of_ids(columns: Sequence[str]) -> str:
 
 
 def frame_source(
-    frame: Any, columns: Sequence[str], ids: str | None = None, *, plain: bool = False
+    frame: Any,
+    columns: Sequence[str],
+    ids: str | None = None,
+    *,
+    plain: bool = False,
+    times: Collection[str] = (),
 ) -> Any:
     """Return a frame that DuckDB can register.
 
     ``ids`` is the column of the ids, which also gets a column of its own: see :func:`name_of_ids`.
-    ``plain`` ids are texts that are neither numbers nor UUIDs.
+    ``plain`` ids are texts that are neither numbers nor UUIDs. In columns of ``times``, values with a
+    time zone stay instants; in others, they become what a clock in their zone shows.
     """
     frame = plain_frame(frame)
     found, related = names_of(frame), library(frame) == "duckdb"
     needed = columns if ids is None else [*columns, ids]
     frame = columns_of(frame, dict.fromkeys(find_column(name, found) for name in needed))
     if library(frame) == "pandas":
-        return _pandas_source(frame, columns, ids, plain=plain)
-    return _declared(_in_utc(frame) if related else frame, columns, ids)
+        return _pandas_source(frame, columns, ids, plain=plain, times=times)
+    return _declared(_in_utc(frame) if related else frame, columns, ids, times)
 
 
 def held_types(source: Any, columns: Sequence[str], types: Mapping[str, str]) -> dict[str, str]:
@@ -283,7 +289,7 @@ def _in_utc(table: Any) -> Any:
     return table.cast(pa.schema(fields))
 
 
-def _declared(table: Any, columns: Sequence[str], ids: str | None) -> Any:
+def _declared(table: Any, columns: Sequence[str], ids: str | None, times: Collection[str]) -> Any:
     """Select the declared columns of an arrow table; DuckDB renames others that differ by case."""
     selected = table.select([find_column(name, table.column_names) for name in columns])
     if ids is not None:
@@ -291,7 +297,8 @@ def _declared(table: Any, columns: Sequence[str], ids: str | None) -> Any:
         selected = selected.append_column(name_of_ids(columns), id_column)
     table = selected
     for place, column in enumerate(table.columns):
-        readable_column = readable(column)
+        is_time = place < len(columns) and columns[place] in times
+        readable_column = instants(column) if is_time else readable(column)
         if readable_column is not column:
             table = table.set_column(
                 place, table.field(place).with_type(readable_column.type), readable_column
@@ -299,15 +306,23 @@ def _declared(table: Any, columns: Sequence[str], ids: str | None) -> Any:
     return table
 
 
-def _pandas_source(frame: Any, declared: Sequence[str], ids: str | None, *, plain: bool) -> Any:
+def _pandas_source(
+    frame: Any,
+    declared: Sequence[str],
+    ids: str | None,
+    *,
+    plain: bool,
+    times: Collection[str],
+) -> Any:
     """Convert object columns to texts: DuckDB would guess their type from a sample of values."""
     import numpy as np
     import pandas as pd
+    import pyarrow as pa
 
     spellings = [str(column) for column in frame.columns]
     names = [find_column(name, spellings) for name in declared]
     columns: dict[str, Any] = {}
-    for name in names:
+    for name, spelled in zip(names, declared, strict=True):
         checkpoint()
         column = frame[name]
         dtype = column.dtype
@@ -318,7 +333,10 @@ def _pandas_source(frame: Any, declared: Sequence[str], ids: str | None, *, plai
                 _texts_of(dtype.categories).take(np.asarray(column.cat.codes), allow_fill=True)
             )
         elif isinstance(dtype, (pd.StringDtype, pd.ArrowDtype)):
-            column = _readable_series(column)
+            column = _readable_series(column, is_time=spelled in times)
+        elif isinstance(dtype, pd.DatetimeTZDtype) and spelled in times:
+            array = instants(pa.array(column, from_pandas=True))
+            column = pd.Series(pd.arrays.ArrowExtensionArray(array))
         elif isinstance(dtype, pd.DatetimeTZDtype):
             # the day that a clock there shows, as in a text
             column = column.dt.tz_localize(None)
@@ -409,14 +427,14 @@ def _is_text(dtype: Any) -> bool:
     return isinstance(dtype, (pd.StringDtype, pd.ArrowDtype))
 
 
-def _readable_series(column: Any) -> Any:
+def _readable_series(column: Any, *, is_time: bool = False) -> Any:
     """Return a pandas column without texts that are not Unicode, which DuckDB cannot read."""
     import pandas as pd
 
     if getattr(column.dtype, "storage", "pyarrow") == "python":
         return pd.Series(_held(column.tolist()))
     arrow_array = column.array.__arrow_array__()
-    readable_array = readable(arrow_array)
+    readable_array = instants(arrow_array) if is_time else readable(arrow_array)
     return (
         column
         if readable_array is arrow_array

@@ -14,9 +14,11 @@ from collections.abc import Mapping
 from dpnb.engines.codes import Texts, alike_ids, code_of, no_ids
 from dpnb.engines.dialect import Dialect
 from dpnb.engines.ids import BLANKS, IdRule, Steps
-from dpnb.schema.columns import Category, Date, Integer, Kind, Real
+from dpnb.engines.moments import ahead_of, wall
+from dpnb.schema.columns import Category, Integer, Kind, Real
 from dpnb.schema.predicates import EVERY, Predicate
-from dpnb.schema.reading import FALSE, NUMBER, TRUE
+from dpnb.schema.reading import FALSE, NUMBER, TIME, TRUE
+from dpnb.schema.timestamps import DAY, Date, Timestamp
 from dpnb.schema.types import Boolean
 from dpnb.sql.values import Mapped
 from dpnb.views.measures import TICKS, Measure, Sum
@@ -32,6 +34,7 @@ FITS: dict[type[Kind], set[str]] = {
     Integer: NUMBERS | TEXTS,
     Real: NUMBERS | TEXTS,
     Date: DAYS | TEXTS | NUMBERS,
+    Timestamp: DAYS | TEXTS | NUMBERS,
 }
 """Types that can hold a kind; values of texts are read as in a CSV file. Between texts, numbers and
 truths Spark's readers choose by the values of a column, so none of these is refused."""
@@ -93,7 +96,7 @@ READ = Texts(
 
 
 def raw(kind: Kind, column: str, declared: str) -> str:
-    """Return the SQL of a source value as a text, an integer, a double or days since 1970-01-01."""
+    """Return the SQL of a source value as a text, a number, days since 1970-01-01, or seconds of a clock."""
     source = type_name(declared)
     if source == NOTHING:
         return f"CAST(NULL AS {'STRING' if isinstance(kind, Category) else 'INT'})"
@@ -111,6 +114,8 @@ def raw(kind: Kind, column: str, declared: str) -> str:
         if source == "TIMESTAMP":
             return _utc_day(column)
         return f"unix_date({_day(column) if source in TEXTS else f'CAST({column} AS DATE)'})"
+    if isinstance(kind, Timestamp):
+        return _seconds(column, source)
     if isinstance(kind, Boolean | Integer) and source in WHOLE:
         return f"CAST({column} AS BIGINT)"
     if source in TEXTS:
@@ -128,6 +133,45 @@ def _utc_day(column: str) -> str:
     return f"CAST(CASE WHEN {moment} < 0 THEN {before} ELSE {moment} div {day} END AS INT)"
 
 
+def _seconds(column: str, source: str) -> str:
+    """Return the seconds of an instant, or that a clock shows; those of texts say which.
+
+    They are twice as many, and one more for an instant: :func:`_shown` takes them apart.
+    """
+    if source in NUMBERS:
+        return "CAST(NULL AS BIGINT)"
+    if source == "TIMESTAMP":
+        micros, parts = f"unix_micros({column})", 1_000_000
+        before = f"({micros} + 1) div {parts} - 1"
+        return f"(CASE WHEN {micros} < 0 THEN {before} ELSE {micros} div {parts} END)"
+    days = f"CAST(unix_date(CAST({column} AS DATE)) AS BIGINT) * {DAY}"
+    if source == "DATE":
+        return days
+    if source == "TIMESTAMP_NTZ":
+        return f"({days} + hour({column}) * 3600 + minute({column}) * 60 + second({column}))"
+    pattern = text(rf"\A(?:{TIME})\z")
+    day, clock, zone = (f"regexp_extract({column}, {pattern}, {group})" for group in (1, 2, 3))
+    hour, minute, second = (
+        f"COALESCE(TRY_CAST(split_part({clock}, ':', {place}) AS BIGINT), 0)" for place in (1, 2, 3)
+    )
+    shown = (
+        f"(CAST(unix_date(TRY_CAST({day} AS DATE)) AS BIGINT) * {DAY} "
+        f"+ {hour} * 3600 + {minute} * 60 + {second})"
+    )
+    instant = f"({shown} - ({ahead_of(zone, 'TRY_CAST(SUBSTR({}, {}, {}) AS BIGINT)')}))"
+    return f"CASE WHEN {zone} = '' THEN {shown} * 2 ELSE {instant} * 2 + 1 END"
+
+
+def _shown(kind: Timestamp, value: str, source: str) -> str:
+    """Return the seconds that the clock of a column of times shows for what :func:`raw` found."""
+    if source == "TIMESTAMP":
+        return wall(kind, value)
+    if source not in TEXTS:
+        return value
+    half = f"shiftright({value}, 1)"
+    return f"(CASE WHEN {value} % 2 = 0 THEN {half} ELSE {wall(kind, half)} END)"
+
+
 def _day(column: str) -> str:
     """Return the day that a text names, with or without a time."""
     sign, year, month, day = (
@@ -140,6 +184,8 @@ def _day(column: str) -> str:
 
 def normaliser(kind: Kind, value: str, declared: str) -> str:
     """Return the SQL that maps the result of :func:`raw` to its code."""
+    if isinstance(kind, Timestamp):
+        value = _shown(kind, value, type_name(declared))
     position = READ.position(kind, value) if isinstance(kind, Category) else ""
     return code_of(kind, value, whole=type_name(declared) in WHOLE | {NOTHING}, found=position)
 

@@ -10,15 +10,17 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from dpnb.codes import Code, Scale, StepFunction
-from dpnb.schema.columns import Category
+from dpnb.schema.columns import MAX_INTEGER, Category
 from dpnb.schema.partition import Partition
 
 MOST_CASES = 60
 """So many intervals are compared one after the other; more of them are looked up."""
 MOST_CODES = 2**20
-"""Columns of more codes are searched, as those of real numbers are."""
+"""Functions of more codes, or cells of codes, are searched, as those of real numbers are."""
 MOST_FIRST = 2**14
 """Rows are grouped by codes first, and codes by their groups then, if that makes so few groups."""
 
@@ -61,7 +63,7 @@ def is_looked_up(key: Partition) -> bool:
     return (
         len(key.numbers.pieces) > MOST_CASES
         and scale.integral
-        and scale.high - scale.low < MOST_CODES
+        and cells(key.numbers, scale, MOST_CODES).count <= MOST_CODES
         and not _each(key)
     )
 
@@ -85,12 +87,60 @@ def name(key: Partition) -> str:
     return f"s{hashlib.sha256(json.dumps(key.plain()).encode()).hexdigest()[:16]}"
 
 
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Cells of ``step`` codes each, numbered from ``first``: the codes of a timestamp by the hour."""
+
+    first: int
+    step: int
+    count: int
+
+    def number(self, code: Code) -> int:
+        """Return the number of a code's cell."""
+        return self.first + (int(code) - self.first) // self.step
+
+    def sql(self, code: str) -> str:
+        """Return the SQL of the number of a code's cell, a BIGINT."""
+        if self.step == 1:
+            return f"CAST({code} AS BIGINT)"
+        # exact: all are whole numbers below 2**53
+        place = f"(CAST({code} AS DOUBLE) - ({self.first})) / {literal(float(self.step))}"
+        return f"CAST(FLOOR({place}) AS BIGINT) + ({self.first})"
+
+
+def cells(function: StepFunction[Any], scale: Scale, most: int) -> Cells:
+    """Return cells within which a function of whole numbers is constant, single codes if these are few.
+
+    Examples
+    --------
+    >>> hours = StepFunction((3_600 * n, 3_600 * n + 3_599, n % 24) for n in range(48))
+    >>> cells(hours, Scale(0, 172_799, integral=True), 10_000)
+    Cells(first=0, step=3600, count=48)
+    """
+    low, high = int(scale.low), int(scale.high)
+    if high - low < most or high - low >= MAX_INTEGER:
+        return Cells(low, 1, high - low + 1)
+    ends = [int(first) for first, _, _ in function.pieces if first > low]
+    ends += [int(last) + 1 for _, last, _ in function.pieces if last < high]
+    step = math.gcd(*(end - ends[0] for end in ends)) or high - low + 1
+    first = low if not ends else ends[0] - -(-(ends[0] - low) // step) * step
+    return Cells(first, step, (high - first) // step + 1)
+
+
+def place(key: Partition, code: str) -> str:
+    """Return the SQL of what is looked up for a code in the relation of :func:`codes`."""
+    return cells(key.numbers, key.kind.scale, MOST_CODES).sql(code)
+
+
 def codes(key: Partition, series: str) -> str:
-    """Return the relation of all codes in a group, with its number.
+    """Return the relation of all :func:`cells` of codes in a group, with its number.
 
     ``series`` is the SQL of all whole numbers from ``low`` to ``high``.
     """
-    pieces = ", ".join(f"({low}, {high}, {group})" for low, high, group in key.numbers.pieces)
+    number = cells(key.numbers, key.kind.scale, MOST_CODES).number
+    pieces = ", ".join(
+        f"({number(low)}, {number(high)}, {group})" for low, high, group in key.numbers.pieces
+    )
     return (
         f"(SELECT {series} AS {name(key)}_code, n AS {name(key)}_number "
         f"FROM (VALUES {pieces}) AS pieces(low, high, n))"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
 
-from dpnb.schema.columns import EPOCH, Category, Date, Integer, Kind
+from dpnb.schema.columns import Category, Integer, Kind
+from dpnb.schema.timestamps import Date, Timestamp, text_of
 from dpnb.schema.types import Boolean
 
 PARTS = 4
@@ -29,9 +29,8 @@ def remedy(name: str, kind: Kind) -> str:
     """
     assert not isinstance(kind, Category | Boolean)  # noqa: S101 - their values are candidates
     low, high = kind.scale.low, kind.scale.high
-    if isinstance(kind, Date):
-        steps = (EPOCH + datetime.timedelta(day) for day in _quarters(int(low), int(high)))
-        edges = [f"'{day}'" for day in steps]
+    if isinstance(kind, Date | Timestamp):
+        edges = [f"'{text_of(kind, code)}'" for code in _quarters(int(low), int(high))]
     elif isinstance(kind, Integer):
         edges = [str(edge) for edge in _quarters(kind.low, kind.high)]
     else:
@@ -39,7 +38,10 @@ def remedy(name: str, kind: Kind) -> str:
         edges = [_number(edge) for edge in sorted({*inner, kind.low, kind.high})]
     if len(edges) < 3:
         return f"{name} > {edges[0]}"
-    arguments = f"{edges[0]}, {edges[-1]}, bins=[{', '.join(edges)}]"
+    arguments = f"{edges[0]}, {edges[-1]}, "
+    if isinstance(kind, Timestamp):
+        arguments += f"resolution={kind.resolution!r}, tz={kind.tz!r}, "
+    arguments += f"bins=[{', '.join(edges)}]"
     return f'"{name}": dpnb.{type(kind).__name__}({arguments})'
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,14 +12,15 @@ from typing import Any, ClassVar, TypeAlias
 
 from dpnb.codes import Interval, Scale, listed, scalar
 from dpnb.errors import SchemaError, given, nearest
+from dpnb.schema.bins import checked_bins, edges_of
 from dpnb.schema.reading import canonical
+from dpnb.schema.timestamps import Date, Timestamp
 from dpnb.schema.types import Boolean
 
 Constant: TypeAlias = str | int | float | Fraction | datetime.date
 
 MAX_INTEGER = 2**53
 """Largest absolute bound of an ``Integer``: all codes are exact as floats."""
-EPOCH = datetime.date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,31 +144,6 @@ def _alike(values: Sequence[str], keys: Sequence[str]) -> tuple[str, str]:
     raise AssertionError
 
 
-def _edges(bins: object) -> Sequence[Any]:
-    """Return the edges of bins, () for None; refuse anything that is not a list."""
-    if bins is None:
-        return ()
-    edges = listed(bins)
-    if edges is None:
-        raise SchemaError(
-            f"bins must be a list of edges, got {given(bins)}", "Write bins=[0, 10, 20]."
-        )
-    return edges
-
-
-def _checked_bins(edges: Sequence[Any], low: Any, high: Any) -> tuple[Any, ...]:
-    """Check that bin edges lie inside the bounds, number at least two, and increase strictly."""
-    if len(edges) < 2 or any(a >= b for a, b in itertools.pairwise(edges)):
-        raise SchemaError(
-            "bins need at least two edges in increasing order", "Write bins=[0, 10, 20]."
-        )
-    if edges[0] < low or edges[-1] > high:
-        raise SchemaError(
-            "an edge of the bins is outside the bounds", "Keep every edge between low and high."
-        )
-    return tuple(edges)
-
-
 def _number(value: Constant) -> Fraction | float:
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
         raise SchemaError(f"{given(value)} is not a number", "Write the number without quotes.")
@@ -201,7 +176,7 @@ class Integer:
     numeric: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        low, high, edges = scalar(self.low), scalar(self.high), _edges(self.bins)
+        low, high, edges = scalar(self.low), scalar(self.high), edges_of(self.bins)
         if any(isinstance(n, bool) or not isinstance(n, int) for n in (low, high, *edges)):
             raise SchemaError(
                 "the bounds and bins of an Integer must be whole numbers",
@@ -211,7 +186,7 @@ class Integer:
             raise SchemaError(
                 "an Integer needs low < high, both within +-2**53", "Write Integer(17, 90)."
             )
-        bins = None if self.bins is None else _checked_bins(edges, low, high)
+        bins = None if self.bins is None else checked_bins(edges, low, high)
         for name, value in (("low", low), ("high", high), ("bins", bins)):
             object.__setattr__(self, name, value)
 
@@ -274,7 +249,7 @@ class Real:
     numeric: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        numbers = [scalar(self.low), scalar(self.high), *_edges(self.bins)]
+        numbers = [scalar(self.low), scalar(self.high), *edges_of(self.bins)]
         if any(isinstance(n, bool) or not isinstance(n, (int, float, Fraction)) for n in numbers):
             raise SchemaError(
                 "the bounds and bins of a Real must be numbers", "Write Real(0, 200)."
@@ -293,7 +268,7 @@ class Real:
                 "Subtract a constant from the column first.",
             )
         low, high, *edges = map(float, numbers)
-        bins = None if self.bins is None else _checked_bins(edges, low, high)
+        bins = None if self.bins is None else checked_bins(edges, low, high)
         for name, value in (("low", low), ("high", high), ("bins", bins)):
             object.__setattr__(self, name, value)
 
@@ -337,103 +312,10 @@ class Real:
         return {"type": self.kind, "low": self.low, "high": self.high, **bins}
 
 
-def _as_date(value: Any) -> datetime.date:
-    value = scalar(value)
-    if isinstance(value, datetime.datetime) and value == value:
-        if value.time() != datetime.time():
-            raise SchemaError(f"{value} has a time of day", "Use a date.")
-        return value.date()
-    if type(value) is datetime.date:
-        return value
-    try:
-        # only YYYY-MM-DD, not weeks of the year
-        text = value if isinstance(value, str) and len(value) == 10 and "W" not in value else ""
-        return datetime.date.fromisoformat(text)
-    except ValueError:
-        raise SchemaError(f"{given(value)} is not a date", "Write '2024-01-31'.") from None
-
-
-def days(value: Constant) -> int:
-    """Return the code of a date: days since 1970-01-01."""
-    return (_as_date(value) - EPOCH).days
-
-
-@dataclass(frozen=True, slots=True)
-class Date:
-    """A column of calendar days, clamped to ``low..high``.
-
-    An instant without a time zone of its own (PostgreSQL's timestamptz, Spark's TIMESTAMP) has its
-    day in UTC.
-
-    Parameters
-    ----------
-    low, high : datetime.date or str
-        First and last day ('2024-01-31'), ``low < high``.
-    bins : sequence of dates, optional
-        Edges for GROUP BY, right-closed; the first bin includes its left end. Without bins GROUP
-        BY uses each day.
-
-    Examples
-    --------
-    >>> Date("2024-01-01", "2024-12-31").high
-    datetime.date(2024, 12, 31)
-    """
-
-    low: datetime.date
-    high: datetime.date
-    bins: tuple[datetime.date, ...] | None = None
-    kind: ClassVar[str] = "date"
-    numeric: ClassVar[bool] = False
-
-    def __init__(
-        self, low: Constant, high: Constant, bins: Sequence[Constant] | None = None
-    ) -> None:
-        first, last = _as_date(low), _as_date(high)
-        if not first < last:
-            raise SchemaError("a Date needs low < high", "Write Date('2020-01-01', '2024-12-31').")
-        edges = [_as_date(edge) for edge in _edges(bins)]
-        object.__setattr__(self, "low", first)
-        object.__setattr__(self, "high", last)
-        object.__setattr__(
-            self, "bins", None if bins is None else _checked_bins(edges, first, last)
-        )
-
-    @property
-    def scale(self) -> Scale:
-        """The days low..high, counted from 1970-01-01."""
-        return Scale(days(self.low), days(self.high), integral=True)
-
-    def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
-        """Return the codes that satisfy ``column operator value``.
-
-        Parameters
-        ----------
-        operator : {'=', '<>', '<', '<=', '>', '>='}
-            As in WHERE.
-        value : number, str or date
-            The constant to compare with.
-
-        Returns
-        -------
-        tuple of Interval
-            Inclusive ranges of codes.
-        """
-        return self.scale.compare(operator, days(value))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the declaration as plain data, as written in TOML.
-
-        Returns
-        -------
-        dict of str to value
-            ``type``, and the arguments of the declaration.
-        """
-        bins = {} if self.bins is None else {"bins": list(self.bins)}
-        return {"type": self.kind, "low": self.low, "high": self.high, **bins}
-
-
-Kind: TypeAlias = Category | Boolean | Integer | Real | Date
-KINDS: dict[str, type[Kind]] = {k.kind: k for k in (Category, Boolean, Integer, Real, Date)}
+Kind: TypeAlias = Category | Boolean | Integer | Real | Date | Timestamp
+KINDS: dict[str, type[Kind]] = {
+    k.kind: k for k in (Category, Boolean, Integer, Real, Date, Timestamp)
+}
 
 
 def code_bytes(kind: Kind) -> int:

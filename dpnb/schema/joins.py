@@ -22,6 +22,7 @@ from dpnb.errors import SchemaError, given, nearest
 from dpnb.schema.columns import Category, Kind
 from dpnb.schema.schema import MOST_OF_ONE, Schema, Unit
 from dpnb.schema.table import Table
+from dpnb.schema.timestamps import Timestamp
 
 PRESENT = Category(["yes"])
 """Kind of the column that says whether a match was found: it has a value there, or is missing."""
@@ -160,7 +161,8 @@ def _domain(kind: Kind) -> object:
     if isinstance(kind, Category):
         other = None if kind.other is None else kind.values.index(kind.other)
         return kind.kind, kind.keys, other
-    return kind.kind, kind.scale
+    counted = (kind.resolution, kind.tz) if isinstance(kind, Timestamp) else ()
+    return kind.kind, kind.scale, *counted
 
 
 def _by_id(base: Table, other: Table) -> Join:

@@ -6,7 +6,6 @@ by their least codes. Nothing else reads the groups of a column.
 
 from __future__ import annotations
 
-import datetime
 import itertools
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -16,8 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.codes import Code, Interval, StepFunction
 from dpnb.errors import SchemaError
-from dpnb.schema.columns import EPOCH, Category, Date, Kind, Real, days
+from dpnb.schema.columns import Category, Kind, Real
 from dpnb.schema.predicates import Within
+from dpnb.schema.timestamps import Date, Timestamp, code_of, text_of
 from dpnb.schema.types import Boolean
 
 if TYPE_CHECKING:
@@ -241,10 +241,8 @@ def labels(kind: Kind) -> tuple[Label, ...]:
         pairs = enumerate(itertools.pairwise(kind.bins))
         return tuple(f"{'(' if i else '['}{low}, {high}]" for i, (low, high) in pairs)
     first, last = _whole(kind)
-    if isinstance(kind, Date):
-        return tuple(
-            (EPOCH + datetime.timedelta(day)).isoformat() for day in range(first, last + 1)
-        )
+    if isinstance(kind, Date | Timestamp):
+        return tuple(text_of(kind, code) for code in range(first, last + 1))
     return tuple(range(first, last + 1))
 
 
@@ -254,7 +252,9 @@ def _intervals(kind: Kind) -> Sequence[Interval]:
         first, last = _whole(kind)
         return [(code, code) for code in range(first, last + 1)]
     edges: Sequence[Code] = (
-        [days(edge) for edge in kind.bins] if isinstance(kind, Date) else kind.bins
+        [code_of(kind, edge) for edge in kind.bins]
+        if isinstance(kind, Date | Timestamp)
+        else kind.bins
     )
     # right-closed; the first bin includes its left end
     starts = [edges[0], *map(kind.scale.next, edges[1:-1])]

@@ -17,6 +17,14 @@ NUMBER = rf"{_BLANKS}[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?{_BLAN
 INFINITE = "[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?"
 # letter by letter: ignoring case would let other alphabets in
 TRUE, FALSE = "[tT][rR][uU][eE]", "[fF][aA][lL][sS][eE]"
+_YEAR = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+_CLOCK = "(?:[01]?[0-9]|2[0-3]):[0-5][0-9]"
+TIME = (
+    f"{_BLANKS}({_YEAR}-[0-9]{{1,2}}-[0-9]{{1,2}})"
+    f"(?:(?:T| +)({_CLOCK}(?::[0-5][0-9])?)(?:[.][0-9]*)?"
+    f" ?([zZ]|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)?)?{_BLANKS}"
+)
+"""A time: its day, what the clock shows in whole seconds, and how far that is from UTC."""
 LARGEST_SHOWN = 2.0**63
 """Whole numbers below this size are written without exponent."""
 

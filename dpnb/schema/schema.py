@@ -11,7 +11,8 @@ from typing import Any, Literal
 from dpnb.codes import listed, scalar
 from dpnb.errors import SchemaError, given
 from dpnb.schema import smartnoise
-from dpnb.schema.columns import KINDS, Category, Date, Integer, Kind, Real
+from dpnb.schema.columns import KINDS, Category, Integer, Kind, Real
+from dpnb.schema.timestamps import Date, Timestamp
 from dpnb.schema.types import Boolean
 
 MOST_OF_ONE = 2**20
@@ -181,7 +182,7 @@ class Schema(Mapping[str, Kind]):
 
     Parameters
     ----------
-    columns : mapping of str to Category, Boolean, Integer, Real or Date
+    columns : mapping of str to Category, Boolean, Integer, Real, Date or Timestamp
         Names are matched without regard to case in SQL and shown as declared.
     aliases : sequence of sequences of str
         Sets of columns with the same meaning (``education`` and ``education_num``). An explanation
@@ -229,10 +230,12 @@ class Schema(Mapping[str, Kind]):
                 "two columns differ only in upper and lower case", "Rename one of them."
             )
         for name, kind in self._columns.items():
-            if not name or not isinstance(kind, Category | Boolean | Integer | Real | Date):
+            if not name or not isinstance(
+                kind, Category | Boolean | Integer | Real | Date | Timestamp
+            ):
                 raise SchemaError(
                     f"column {given(name)} has an unknown kind",
-                    "Use Category, Boolean, Integer, Real or Date.",
+                    "Use Category, Boolean, Integer, Real, Date or Timestamp.",
                 )
         self.aliases = _checked_aliases(aliases, self._columns)
         self.complete = _checked_complete(complete, self._columns)
@@ -274,7 +277,7 @@ class Schema(Mapping[str, Kind]):
 
         Parameters
         ----------
-        columns : mapping of str to Category, Boolean, Integer, Real or Date
+        columns : mapping of str to Category, Boolean, Integer, Real, Date or Timestamp
             Kinds of the looked-up columns, by name.
 
         Returns
@@ -402,7 +405,8 @@ class Schema(Mapping[str, Kind]):
             except TypeError:
                 raise SchemaError(
                     f"column {name!r} ({word}) has an unknown option, or one is missing",
-                    "A category takes values and other, a boolean nothing; the other kinds take low, high and bins.",
+                    "A category takes values and other, a boolean nothing; the other kinds take low, high and bins, a "
+                    "timestamp also resolution and tz.",
                 ) from None
             except SchemaError as error:
                 raise SchemaError(error.what, error.hint, f"column {name!r}") from None

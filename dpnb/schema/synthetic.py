@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.codes import natural
-from dpnb.schema.columns import EPOCH, Category, Date, Integer, Kind, Real
+from dpnb.schema.columns import Category, Integer, Kind, Real
 from dpnb.schema.schema import Schema, Unit
 from dpnb.schema.table import Table
+from dpnb.schema.timestamps import Date, Timestamp, seconds
 from dpnb.schema.types import Boolean
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def spread(kind: Kind, shares: Shares) -> pd.Series[Any]:
 
     Parameters
     ----------
-    kind : Category, Boolean, Integer, Real or Date
+    kind : Category, Boolean, Integer, Real, Date or Timestamp
     shares : float64 array, shape (rows,)
         Uniform between 0 and 1, without 1.
     """
@@ -127,15 +128,14 @@ def spread(kind: Kind, shares: Shares) -> pd.Series[Any]:
     return _valued(kind, np.minimum(low + steps, high))
 
 
-def _valued(kind: Category | Boolean | Integer | Date, codes: Codes) -> pd.Series[Any]:
+def _valued(kind: Category | Boolean | Integer | Date | Timestamp, codes: Codes) -> pd.Series[Any]:
     """Return the values of a column for the given codes."""
-    import numpy as np
     import pandas as pd
 
     if isinstance(kind, Category):
         return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(list(kind.values))))
-    if isinstance(kind, Date):
-        return pd.Series((np.datetime64(EPOCH, "D") + codes).astype("datetime64[s]"))
+    if isinstance(kind, Date | Timestamp):
+        return pd.Series((codes * seconds(kind)).astype("datetime64[s]"))
     if isinstance(kind, Boolean):
         return pd.Series(pd.array(codes == 1, dtype="boolean"))
     return pd.Series(pd.array(codes, dtype="Int64"))

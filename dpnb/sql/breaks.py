@@ -30,6 +30,7 @@ from dpnb.sql.outputs import (
     TYPES,
     Evaluated,
     PiecesLimitError,
+    in_days,
     null_output,
     outputs,
     type_of,
@@ -387,6 +388,5 @@ def searched(text: str, kind: Kind) -> Evaluated:
         (low, high, None if lacks else next(outputs_of))
         for low, high, lacks in zip(lows, highs, missing.tolist(), strict=True)
     ]
-    return Evaluated(
-        StepFunction(pieces, null_output(text, kind, type_name)), TYPES[type_name], fault
-    )
+    function = in_days(StepFunction(pieces, null_output(text, kind, type_name)), type_name)
+    return Evaluated(function, TYPES[type_name], fault)

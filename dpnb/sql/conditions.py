@@ -9,10 +9,11 @@ from sqlglot import expressions as exp
 
 from dpnb.codes import Interval
 from dpnb.errors import SchemaError, nearest
-from dpnb.schema.columns import Category, Constant, Date, Integer, Kind, Real
+from dpnb.schema.columns import Category, Constant, Integer, Kind, Real
 from dpnb.schema.persons import kept_rows
 from dpnb.schema.predicates import EVERY, NONE, And, Or, Predicate, Within, simplify
 from dpnb.schema.reading import canonical
+from dpnb.schema.timestamps import Date, Timestamp
 from dpnb.schema.types import Boolean
 from dpnb.sql.constants import TRUTHS, Constants, is_constant, number
 from dpnb.sql.domains import Domains
@@ -393,7 +394,7 @@ def example(kind: Kind) -> str:
     return str(kind.low) if kind.numeric else f"'{kind.low}'"
 
 
-def _range(kind: Boolean | Integer | Real | Date) -> str:
+def _range(kind: Boolean | Integer | Real | Date | Timestamp) -> str:
     """Return which values a column has, in words."""
     return (
         "is true or false" if isinstance(kind, Boolean) else f"goes from {kind.low} to {kind.high}"

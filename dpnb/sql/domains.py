@@ -21,12 +21,14 @@ from sqlglot import expressions as exp
 
 from dpnb.codes import Code, Interval, StepFunction
 from dpnb.formats import label_text
-from dpnb.schema.columns import EPOCH, Category, Constant, Date, Kind
+from dpnb.schema.columns import Category, Constant, Kind
 from dpnb.schema.predicates import Within
+from dpnb.schema.timestamps import ZONELESS, Date, Timestamp, has_zone, text_of
 from dpnb.schema.types import Boolean
-from dpnb.sql.breaks import RangeError, is_searched, searched
+from dpnb.sql.breaks import MOST_CODES, RangeError, is_searched, searched
 from dpnb.sql.dataless import SECONDS, EvaluationError, TimeLimitError
-from dpnb.sql.functions import UNITS, WRITTEN, Subject
+from dpnb.sql.functions import UNITS, WRITTEN, Subject, written
+from dpnb.sql.grains import Cells, cells_of
 from dpnb.sql.outputs import (
     MOST_PIECES,
     TYPES,
@@ -34,6 +36,7 @@ from dpnb.sql.outputs import (
     Holds,
     PiecesLimitError,
     Plain,
+    in_days,
     null_output,
     outputs,
     type_of,
@@ -104,8 +107,10 @@ def _longest(node: Node, column: int) -> int:
 # evaluation
 
 
-def _enumerated(text: str, kind: Kind, type_name: str, at_once: int) -> Evaluated:
-    """Evaluate an expression code by code."""
+def _enumerated(
+    text: str, kind: Kind, type_name: str, at_once: int, cells: Cells | None
+) -> Evaluated:
+    """Evaluate an expression for the first code of each cell."""
     import numpy as np
 
     scale = kind.scale
@@ -113,11 +118,12 @@ def _enumerated(text: str, kind: Kind, type_name: str, at_once: int) -> Evaluate
     pieces: list[tuple[Code, Code, Plain | None]] = []
     fault: Code | None = None
     end = time.monotonic() + SECONDS
-    for start in range(low, high + 1, at_once):
+    firsts = range(low, high + 1) if cells is None else cells.starts(low, high)
+    for start in range(0, len(firsts), at_once):
         if time.monotonic() > end:
             raise TimeLimitError
-        codes = range(start, min(start + at_once, high + 1))
-        values, missing, first = outputs(text, kind, codes, type_name)
+        within, after = firsts[start : start + at_once], firsts[start + 1 : start + at_once + 1]
+        values, missing, first = outputs(text, kind, within, type_name)
         fault = first if fault is None else fault
         changed = (missing[1:] != missing[:-1]) | (
             (values[1:] != values[:-1]) & ~missing[1:]
@@ -125,29 +131,31 @@ def _enumerated(text: str, kind: Kind, type_name: str, at_once: int) -> Evaluate
         starts = np.concatenate([[0], np.flatnonzero(changed) + 1])
         if len(starts) + len(pieces) > MOST_PIECES:
             raise PiecesLimitError
-        ends = np.append(starts[1:], len(codes)) - 1
+        ends = np.append(starts[1:], len(within)) - 1
         known = ~missing[starts]
         results = iter(typed(values[starts[known]], type_name))
         pieces += [
-            (start + first_place, start + last_place, next(results) if has else None)
-            for first_place, last_place, has in zip(
-                starts.tolist(), ends.tolist(), known.tolist(), strict=True
+            (
+                within[place],
+                after[end] - 1 if end < len(after) else high,
+                next(results) if has else None,
             )
+            for place, end, has in zip(starts.tolist(), ends.tolist(), known.tolist(), strict=True)
         ]
     if fault is not None and all(output is None for *_, output in pieces):
         raise EvaluationError
-    null = null_output(text, kind, type_name)
-    return Evaluated(StepFunction(pieces, null), TYPES[type_name], fault)
+    function = in_days(StepFunction(pieces, null_output(text, kind, type_name)), type_name)
+    return Evaluated(function, TYPES[type_name], fault)
 
 
 @lru_cache(maxsize=64)
-def _evaluated(text: str, kind: Kind, at_once: int) -> Evaluated:
-    if is_searched(kind):
+def _evaluated(text: str, kind: Kind, at_once: int, cells: Cells | None) -> Evaluated:
+    if is_searched(kind) and cells is None:
         return searched(text, kind)
     type_name = type_of(text, kind)
     if type_name not in TYPES:
         raise EvaluationError
-    return _enumerated(text, kind, type_name, at_once)
+    return _enumerated(text, kind, type_name, at_once, cells)
 
 
 # reading
@@ -239,10 +247,10 @@ class Domains:
     def _evaluated(self, node: Node, column: str) -> Evaluated:
         kind = self.kinds[column]
         self.check(node, kind)
-        at_once = self.at_once(node, kind)
+        cells, at_once = self._cells(node, kind), self.at_once(node, kind)
         text, spelled = self.text(node), str(node.find(exp.Column).sql(dialect="duckdb"))
         try:
-            return _evaluated(text, kind, at_once)
+            return _evaluated(text, kind, at_once, cells)
         except EvaluationError:
             self.refuse(
                 f"DuckDB cannot compute this from {column}, which has {_SUBJECTS[kind.kind]}",
@@ -269,14 +277,17 @@ class Domains:
         self, node: Node, kind: Kind, function: StepFunction[Plain], codes: Sequence[Interval]
     ) -> Code | None:
         """Return the first of some codes for which an expression has no result."""
-        if is_searched(kind):
+        cells = self._cells(node, kind)
+        if is_searched(kind) and cells is None:
             missing = kind.scale.intersection(codes, kind.scale.complement(function.support))
             return missing[0][0] if missing else None
         text, at_once, end = self.text(node), self.at_once(node, kind), time.monotonic() + SECONDS
         type_name = type_of(text, kind)
         for low, high in codes:
-            for start in range(int(low), int(high) + 1, at_once):
-                part = range(start, min(start + at_once, int(high) + 1))
+            every = range(int(low), int(high) + 1)
+            firsts = every if cells is None else cells.starts(int(low), int(high))
+            for start in range(0, len(firsts), at_once):
+                part = firsts[start : start + at_once]
                 fault = outputs(text, kind, part, type_name)[2]
                 if fault is not None:
                     return fault
@@ -313,6 +324,22 @@ class Domains:
             call = part.sql(dialect="duckdb").partition("(")[0]
             name = call if isinstance(part, exp.Func) and call.isidentifier() else "this"
             self.refuse(f"{name} is not supported here", _offers(kind), part)
+        if isinstance(kind, Timestamp):
+            self._check_zones(node)
+
+    def _check_zones(self, node: Node) -> None:
+        for part in node.find_all(exp.Literal, exp.Placeholder):
+            value = str(part.this) if isinstance(part, exp.Literal) else self.constant(part)
+            if has_zone(value):
+                self.refuse("this time has a zone", ZONELESS, part)
+
+    def _cells(self, node: Node, kind: Kind) -> Cells | None:
+        """Return cells of codes within which an expression of times does not change, if few."""
+        if not isinstance(kind, Timestamp):
+            return None
+        cells = cells_of(node, kind, self.text)
+        few = cells.most(int(kind.scale.low), int(kind.scale.high)) <= MOST_CODES
+        return cells if few else None
 
     def text(self, node: Node, names: Mapping[str, str] | None = None) -> str:
         """Return an expression as DuckDB reads it, with v for the column, or names for several."""
@@ -348,7 +375,7 @@ class Domains:
             return repr(kind.values[int(code)])
         if isinstance(kind, Boolean):
             return label_text(bool(code))
-        return str(EPOCH + datetime.timedelta(int(code))) if isinstance(kind, Date) else str(code)
+        return text_of(kind, code) if isinstance(kind, Date | Timestamp) else str(code)
 
 
 def _without_zero(node: Node) -> str:
@@ -376,6 +403,9 @@ def coarser(kind: Kind, column: str) -> str:
         return f"LEFT({column}, 1)"
     if isinstance(kind, Date):
         return f"DATE_TRUNC('year', {column})"
+    if isinstance(kind, Timestamp):
+        unit = "day" if (kind.high - kind.low).days < MOST_PIECES else "year"
+        return f"DATE_TRUNC('{unit}', {column})"
     width = float(kind.scale.high) - float(kind.scale.low)
     digits = math.ceil(math.log10(width)) - 3
     digits = max(1, digits) if width > _NARROW else digits
@@ -385,6 +415,7 @@ def coarser(kind: Kind, column: str) -> str:
 
 _SUBJECTS: dict[str, Subject] = {
     "category": "texts", "boolean": "booleans", "integer": "numbers", "real": "numbers", "date": "dates",
+    "timestamp": "times",
 }  # fmt: skip
 
 
@@ -397,7 +428,7 @@ def names(kind: Kind) -> list[str]:
     >>> names(Integer(0, 9))[:3]
     ['IF', 'COALESCE', 'IFNULL']
     """
-    examples = (*WRITTEN["any column"], *WRITTEN[_SUBJECTS[kind.kind]])
+    examples = (*WRITTEN["any column"], *written(_SUBJECTS[kind.kind]))
     calls = (example.partition("(")[0] for example in examples if "(" in example)
     return list(dict.fromkeys(call for call in calls if call.isidentifier()))
 

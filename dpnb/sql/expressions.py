@@ -9,8 +9,9 @@ from typing import NoReturn
 from sqlglot import expressions as exp
 
 from dpnb.codes import Interval
-from dpnb.schema.columns import Category, Date
+from dpnb.schema.columns import Category
 from dpnb.schema.predicates import EVERY, NONE, And, Predicate, Within
+from dpnb.schema.timestamps import Date, Timestamp
 from dpnb.schema.types import Boolean
 from dpnb.sql.conditions import Conditions, example
 from dpnb.sql.constants import is_constant
@@ -71,7 +72,7 @@ class Arguments:
             kind = self.schema[column]
             # a condition is 1 where it is true, and 0 where it is false
             is_mapped = function is not Function.COUNT and isinstance(kind, Boolean)
-            if function is not Function.COUNT and isinstance(kind, Category | Date):
+            if function is not Function.COUNT and isinstance(kind, Category | Date | Timestamp):
                 self._refuse_kind(function, column, kind, inner)
             if not is_mapped:
                 return Column(column)
@@ -86,7 +87,7 @@ class Arguments:
         return argument
 
     def _refuse_kind(
-        self, function: Function, column: str, kind: Category | Date, node: Node
+        self, function: Function, column: str, kind: Category | Date | Timestamp, node: Node
     ) -> NoReturn:
         """Refuse a sum or a mean of texts or dates."""
         text = self.conditions.written(node)
@@ -97,9 +98,12 @@ class Arguments:
             self.refuse(
                 f"{column!r} has texts, not numbers", f"Count a value: {part}.", node.parent
             )
-        days = f"{function}({text} - DATE '{kind.low}')"
+        what, days = "dates", f"{text} - DATE '{kind.low}'"
+        if isinstance(kind, Timestamp):
+            what, days = "times", f"DATE_DIFF('day', DATE '{kind.low.date()}', {text})"
+        days = f"{function}({days})"
         self.refuse(
-            f"{column!r} has dates, not numbers", f"Use days since a date: {days}.", node.parent
+            f"{column!r} has {what}, not numbers", f"Use days since a date: {days}.", node.parent
         )
 
     def check(self, function: Function, value: Value, node: Node) -> None:

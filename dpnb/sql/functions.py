@@ -75,7 +75,7 @@ Measured: TypeAlias = Literal[
 """A function of one aggregate, which is measured in the data."""
 
 
-Subject: TypeAlias = Literal["any column", "booleans", "numbers", "texts", "dates"]
+Subject: TypeAlias = Literal["any column", "booleans", "numbers", "texts", "dates", "times"]
 """What a function of one column is written about."""
 
 WRITTEN: dict[Subject, tuple[str, ...]] = {
@@ -117,13 +117,25 @@ WRITTEN: dict[Subject, tuple[str, ...]] = {
         "DATEDIFF('month', DATE '2024-01-01', x)", "x + INTERVAL 1 MONTH", "x - INTERVAL '2' DAY",
         "DATE_ADD(x, INTERVAL 1 DAY)", "x - DATE '2024-01-01'", "CAST(x AS TIMESTAMP)",
     ),
+    "times": (
+        "HOUR(x)", "MINUTE(x)", "SECOND(x)", "CAST(x AS DATE)", "x + INTERVAL 3 HOUR",
+    ),
 }  # fmt: skip
 """Examples of all that may be written about one column x and constants, by what x holds."""
 UNITS = frozenset(
     {
         "MILLENNIUM", "CENTURY", "DECADE", "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFWEEK", "DOW",
         "ISODOW", "DAYOFYEAR", "DOY", "ISOYEAR", "YEARWEEK", "ERA", "EPOCH", "JULIAN",
-        "YEARS", "QUARTERS", "MONTHS", "WEEKS", "DAYS", "HOUR", "MINUTE", "SECOND",
+        "YEARS", "QUARTERS", "MONTHS", "WEEKS", "DAYS", "HOUR", "HOURS", "MINUTE", "MINUTES", "SECOND",
+        "SECONDS",
     }
 )  # fmt: skip
-"""Parts of a date."""
+"""Parts of a date or time."""
+
+
+def written(subject: Subject) -> tuple[str, ...]:
+    """Return the examples for what a column holds: a time is also a date, but has no whole difference."""
+    if subject != "times":
+        return WRITTEN[subject]
+    dates = (text for text in WRITTEN["dates"] if not text.startswith("x - DATE"))
+    return (*dates, *WRITTEN["times"])

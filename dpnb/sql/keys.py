@@ -15,6 +15,7 @@ from dpnb.schema.columns import Kind
 from dpnb.schema.joins import own_name
 from dpnb.schema.partition import Label, Partition, declared, grouped
 from dpnb.schema.predicates import EVERY, Predicate
+from dpnb.schema.timestamps import Date, Timestamp
 from dpnb.sql.conditions import Conditions, bare
 from dpnb.sql.domains import coarser
 from dpnb.sql.narrowing import codes_of
@@ -71,11 +72,14 @@ class Keys:
         """Return codes that contain a column's in the rows that satisfy WHERE."""
         return codes_of(self._rows, column, self._conditions.schema[column].scale)
 
-    def _limit(self, size: int, node: Node) -> None:
+    def _limit(self, size: int, node: Node, column: str = "") -> None:
         if size > MAX_CELLS:
+            kind, wider = self._conditions.schema[column] if column else None, "x // 10"
+            if isinstance(kind, Date | Timestamp):
+                wider = coarser(kind, str(node.sql(dialect="duckdb")))
             self._refuse(
                 f"this makes {size:,} groups, more than {MAX_CELLS:,}",
-                "Group by fewer columns, or make groups wider: declare bins, or write x // 10.",
+                f"Group by fewer columns, or make groups wider: declare bins, or write {wider}.",
                 node,
             )
 
@@ -89,7 +93,7 @@ class Keys:
                 f"Declare bins for it in the schema, or write {made}.",
                 node,
             )
-        self._limit(size, node)
+        self._limit(size, node, column)
         self._functions.append(None)
         return Key.of(column, own_name(column), self._conditions.schema)
 

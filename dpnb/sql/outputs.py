@@ -11,7 +11,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dpnb.codes import Code, StepFunction
-from dpnb.schema.columns import EPOCH, Category, Date, Kind
+from dpnb.schema.columns import Category, Kind
+from dpnb.schema.timestamps import EPOCH, Date, Timestamp, seconds
 from dpnb.schema.types import Boolean
 from dpnb.sql.dataless import EvaluationError, evaluate
 
@@ -25,7 +26,7 @@ MOST_PIECES = 10_000
 """Most intervals of codes on which an expression is constant, and so most outputs."""
 
 Plain: TypeAlias = bool | int | float | Decimal | str | datetime.date
-"""An output of an expression; times are in UTC."""
+"""An output of an expression; times are what a clock shows."""
 Holds: TypeAlias = Literal["condition", "number", "text", "date", "nothing"]
 """What the outputs of an expression are."""
 
@@ -41,6 +42,7 @@ TYPES: dict[str, Holds] = {
 }  # fmt: skip
 _SOURCES = {
     "category": "VARCHAR", "boolean": "BOOLEAN", "integer": "BIGINT", "real": "DOUBLE", "date": "DATE",
+    "timestamp": "TIMESTAMP",
 }  # fmt: skip
 """The type of a column's values, by its kind."""
 _EXACT: dict[str, Callable[[str], Plain]] = {"DECIMAL": Decimal, "HUGEINT": int}
@@ -113,6 +115,8 @@ def _rows(kind: Kind | Product, codes: Sequence[Code] | range) -> tuple[str, lis
         rows = f"(SELECT CAST(v AS BOOLEAN) AS v FROM {rows})"
     if isinstance(kind, Date):
         rows = f"(SELECT DATE '{EPOCH}' + CAST(v AS INTEGER) AS v FROM {rows})"
+    elif isinstance(kind, Timestamp):
+        rows = f"(SELECT make_timestamp(v * {seconds(kind) * 1_000_000}) AS v FROM {rows})"
     return rows, parameters
 
 
@@ -186,20 +190,27 @@ def _first_fault(
 
 
 def typed(values: Values, type_name: str) -> list[Any]:
-    """Return outputs as plain values of Python; times at midnight are days."""
-    import numpy as np
-
+    """Return outputs as plain values of Python."""
     if type_name in _EXACT:
         return [_EXACT[type_name](str(value)) for value in values]
     if type_name in ("DATE", "TIMESTAMP"):
-        days = values.astype("M8[D]")
-        return list((days if np.array_equal(days, values) else values.astype("M8[us]")).tolist())
+        values = values.astype("M8[D]" if type_name == "DATE" else "M8[us]")
     return list(values.tolist())
 
 
 def fraction(output: Plain) -> Fraction | None:
     """Return an output as a number; None for texts and dates."""
     return None if isinstance(output, str | datetime.date) else Fraction(output)
+
+
+def in_days(function: StepFunction[Any], type_name: str) -> StepFunction[Any]:
+    """Return times as days, if all of them are at midnight; other outputs as they are."""
+    if type_name != "TIMESTAMP":
+        return function
+    times = [*function.outputs, *([] if function.null is None else [function.null])]
+    if any(time.time() != datetime.time() for time in times):
+        return function
+    return function.then(datetime.datetime.date)
 
 
 def null_output(text: str, kind: Kind, type_name: str) -> Plain | None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
 from fractions import Fraction
 
 from dpnb.codes import Code, Interval
 from dpnb.formats import label_text
 from dpnb.schema import partition
-from dpnb.schema.columns import EPOCH, Category, Date, Kind
+from dpnb.schema.columns import Category, Kind
 from dpnb.schema.joins import is_looked_up
 from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import EVERY, And, Or, Predicate, Within
 from dpnb.schema.schema import Schema
+from dpnb.schema.timestamps import Date, Timestamp, text_of
 from dpnb.schema.types import Boolean
 from dpnb.sql.values import Arithmetic, Column, Mapped, Number, Value
 from dpnb.views.histogram import Histogram
@@ -33,8 +33,8 @@ def literal(kind: Kind, code: Code) -> str:
         return f"'{quoted}'"
     if isinstance(kind, Boolean):
         return label_text(bool(code))
-    if isinstance(kind, Date):
-        return f"'{EPOCH + datetime.timedelta(int(code))}'"
+    if isinstance(kind, Date | Timestamp):
+        return f"'{text_of(kind, code)}'"
     return f"{code:g}" if isinstance(code, float) and f"{code:g}" == repr(code) else repr(code)
 
 

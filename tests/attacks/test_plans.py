@@ -21,9 +21,10 @@ from dpnb.engines import duckdb
 from dpnb.engines.dialect import Dialect
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.normaliser import SHORT_LIST
-from dpnb.schema.columns import Category, Date, Integer, Real
+from dpnb.schema.columns import Category, Integer, Real
 from dpnb.schema.schema import Schema, Unit
 from dpnb.schema.table import Table
+from dpnb.schema.timestamps import Date
 from dpnb.schema.types import Boolean
 
 KINDS = {

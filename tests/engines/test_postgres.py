@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 import dpnb
-from dpnb import Boolean, Budget, Category, Date, Integer, Real, Schema, Table, Unit
+from dpnb import Boolean, Budget, Category, Date, Integer, Real, Schema, Table, Timestamp, Unit
 from dpnb.curator import Curator
 from dpnb.engines.contributions import ContributionScan, Part
 from dpnb.engines.duckdb import DuckDBEngine
@@ -652,6 +652,26 @@ class TestDays:
         place.server.execute(f"ALTER ROLE {OWNER} RESET timezone")
         days = [19723, 19724, 0, -3653, 19725]
         assert found == {tuple(sorted([*(f"({day},)" for day in days), "(None,)", "(None,)"]))}
+
+    @pytest.mark.parametrize(
+        ("held_as", "expected"),
+        [
+            ("timestamptz", [0, -1, -1, 7, 9, None, None]),
+            ("timestamp", [-2, -3, -3, 5, 9, None, None]),
+            ("date", [-24, -24, -24, 0, 9, None, None]),
+        ],
+    )
+    def test_a_time_is_what_a_clock_in_its_zone_shows(self, place, held_as, expected):
+        values = ["'1969-12-31 22:00:00'", "'1969-12-31 21:59:59.999999'", "'1969-12-31 21:00:00'",
+                  "'1970-01-01 05:30'", "'294276-12-31 23:59'", "'infinity'", "NULL"]  # fmt: skip
+        kind = Timestamp("1969-12-30", "1970-01-01 09:30", resolution="hour", tz="Africa/Tripoli")
+        place.server.execute(f"ALTER ROLE {OWNER} SET timezone = 'UTC'")
+        source = place.column(held_as, *values)
+        place.server.execute(f"ALTER ROLE {OWNER} SET timezone = 'Asia/Tokyo'")
+        engine = opened(Table("t", source, Schema({"x": kind})))
+        place.server.execute(f"ALTER ROLE {OWNER} RESET timezone")
+        assert held(engine) == sorted(f"({code},)" for code in expected)
+        engine.close()
 
 
 class TestSecrets:

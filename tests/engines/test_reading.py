@@ -27,7 +27,7 @@ from dpnb.engines.rules import FIRST, SECOND, values_rule
 from dpnb.engines.sources import frame_source
 from dpnb.errors import SchemaError
 from dpnb.schema import reading
-from dpnb.schema.columns import days
+from dpnb.schema.timestamps import days
 from tests.schema.test_reading import SPELLINGS, drawn
 
 pytestmark = pytest.mark.fast

@@ -18,6 +18,7 @@ CONSTANTS = {
     "numbers": "2",
     "texts": "'a'",
     "dates": "'2024-01-31'",
+    "times": "'2024-01-31 08:00'",
 }
 
 
@@ -31,6 +32,7 @@ def table() -> str:
     rows = []
     for subject, texts in WRITTEN.items():
         shown = [example(text, subject).replace("|", "\\|") for text in texts]
+        subject += " (and those of dates)" if subject == "times" else ""
         rows.append(f"| {subject} | {', '.join(f'`{text}`' for text in shown)} |\n")
     return "".join(rows)
 

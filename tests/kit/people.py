@@ -11,9 +11,10 @@ import pytest
 
 from dpnb.curator import Curator
 from dpnb.privacy.budget import Budget
-from dpnb.schema.columns import Category, Date, Integer, Real
+from dpnb.schema.columns import Category, Integer, Real
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
+from dpnb.schema.timestamps import Date
 from dpnb.sql.parser import parse
 from dpnb.sql.query import Query
 from tests.kit.noise import NoNoise

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpnb.codes import StepFunction
 from dpnb.errors import SchemaError
-from dpnb.schema.columns import Category, Date, Integer, Real
+from dpnb.schema.columns import Category, Integer, Real
 from dpnb.schema.partition import (
     Partition,
     column_of,
@@ -23,6 +23,7 @@ from dpnb.schema.partition import (
     read,
 )
 from dpnb.schema.predicates import Within
+from dpnb.schema.timestamps import Date
 
 KINDS = {"n": Integer(-3, 8), "c": Category(["a", "b", "c"]), "r": Real(0, 10, bins=[0, 2.5, 10])}
 CODES = range(-3, 9)

@@ -277,7 +277,7 @@ BAD = [
         "two columns differ only in upper and lower case. Rename one of them.",
     ),
     (lambda: Schema({"": Integer(0, 1)}), "has an unknown kind"),
-    (lambda: Schema({"a": int}), "Use Category, Boolean, Integer, Real or Date"),
+    (lambda: Schema({"a": int}), "Use Category, Boolean, Integer, Real, Date or Timestamp"),
     (
         lambda: Schema.from_dict({"a": {"type": "float"}}),
         "Use one of category, boolean, integer, real",

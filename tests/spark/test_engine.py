@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dpnb import Boolean, Category, Date, Integer, Real, Schema, Table, Unit
+from dpnb import Boolean, Category, Date, Integer, Real, Schema, Table, Timestamp, Unit
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.scans import engine_failure
 from dpnb.engines.spark import SparkEngine
@@ -208,6 +208,40 @@ class TestValues:
         finally:
             spark.conf.set("spark.sql.session.timeZone", zone)
         assert found == {ordered([0, -1, 0, 1, -1, -2, 3652, -3653, -3653])}
+
+    def test_a_time_is_what_a_clock_in_its_zone_shows(self, spark):
+        day = "2024-10-27"
+        values = [
+            f"TIMESTAMP '{day} 00:30:00 UTC'", f"TIMESTAMP '{day} 01:30:00 UTC'", "timestamp_micros(-1)",
+            "timestamp_micros(9223372036854775807)", "timestamp_micros(-9223372036854775808)",
+        ]  # fmt: skip
+        texts = [f"'{day}T02:30Z'", f"' {day} 02:30:59.9 -0130'", f"'{day}'", "'2024-02-30'", "'x'",
+                 f"'{day} 5:00'", "'1969-12-31 23:59:59.5'", f"'{day} 24:00'"]  # fmt: skip
+        others = [f"TIMESTAMP_NTZ '{day} 02:30:00'", "TIMESTAMP_NTZ '1969-12-31 23:59:59.5'"]
+        kind = Timestamp("1969-12-31", day, resolution="hour", tz="Europe/Berlin")
+        last, zone = int(kind.scale.high), spark.conf.get("spark.sql.session.timeZone")
+        two, found = last - 21, []
+        try:
+            spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+            for listed in (values, texts, others, [f"DATE '{day}'"], ["5"]):
+                rows = ", ".join(f"({value})" for value in listed)
+                table = Table(
+                    "t", spark.sql(f"SELECT * FROM VALUES {rows} AS t(d)"), Schema({"d": kind})
+                )
+                engine = SparkEngine(table)
+                found.append(
+                    ordered(row[0] for row in spark.sql(f"SELECT c0 FROM {engine._rows}").collect())
+                )
+                engine.close()
+        finally:
+            spark.conf.set("spark.sql.session.timeZone", zone)
+        assert found == [
+            ordered([two, two, 0, last, -24]),
+            ordered([two + 1, two + 3, two - 2, None, None, two + 3, -1, None]),
+            ordered([two, -1]),
+            ordered([two - 2]),
+            ordered([None]),
+        ]
 
     def test_rows_that_lack_a_complete_value_are_left_out(self, classic, vectors):
         frame = classic.sql(

@@ -8,13 +8,13 @@ import time
 import duckdb
 import pytest
 
-from dpnb import Boolean, Category, Date, Integer, Schema, Table
+from dpnb import Boolean, Category, Date, Integer, Schema, Table, Timestamp
 from dpnb.codes import StepFunction
 from dpnb.errors import SqlError
-from dpnb.schema.columns import EPOCH
 from dpnb.schema.predicates import EVERY, NONE, Within
+from dpnb.schema.timestamps import EPOCH, value_of
 from dpnb.sql import dataless, domains, outputs
-from dpnb.sql.functions import WRITTEN
+from dpnb.sql.functions import WRITTEN, written
 from dpnb.sql.parser import parse
 from tests.kit import functions
 
@@ -27,14 +27,17 @@ SCHEMA = Schema(
         "city": Category(CITIES),
         "day": Date("2023-12-20", "2025-03-05"),
         "ok": Boolean(),
+        "moment": Timestamp("2024-02-27", "2024-03-02 12:00", "hour"),
         "wide": Integer(0, 2**20 - 1),
         "wider": Integer(0, 2**20),
     }
 )
 TABLES = {"t": Table("t", None, SCHEMA)}
-SUBJECTS = {"booleans": "ok", "numbers": "age", "texts": "city", "dates": "day"}
-CONSTANTS = {"age": "30", "city": "'Pisa'", "day": "DATE '2024-02-29'", "ok": "TRUE"}
-TYPES = {"age": "BIGINT", "city": "VARCHAR", "day": "DATE", "ok": "BOOLEAN"}
+SUBJECTS = {"booleans": "ok", "numbers": "age", "texts": "city", "dates": "day", "times": "moment"}
+CONSTANTS = {"age": "30", "city": "'Pisa'", "day": "DATE '2024-02-29'", "ok": "TRUE"} | {
+    "moment": "TIMESTAMP '2024-02-29 08:00:00'"
+}
+TYPES = {"age": "BIGINT", "city": "VARCHAR", "day": "DATE", "ok": "BOOLEAN", "moment": "TIMESTAMP"}
 
 
 def where(condition, **params):
@@ -52,9 +55,7 @@ def values(column):
     if column in ("city", "ok"):
         return CITIES if column == "city" else [False, True]
     codes = range(int(kind.scale.low), int(kind.scale.high) + 1)
-    return [
-        code if column == "age" else EPOCH.fromordinal(EPOCH.toordinal() + code) for code in codes
-    ]
+    return list(codes) if column == "age" else [value_of(kind, code) for code in codes]
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,8 @@ def one_by_one(connection, text, column):
 
 
 def examples():
-    for subject, texts in WRITTEN.items():
+    for subject in WRITTEN:
+        texts = written(subject)
         for column in SUBJECTS.values() if subject == "any column" else [SUBJECTS[subject]]:
             for text in texts:
                 yield re.sub(r"\bx\b", column, text.replace(":value", CONSTANTS[column])), column

@@ -19,9 +19,10 @@ from dpnb.estimation.estimates import estimate
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.definition import ZCDP
-from dpnb.schema.columns import Category, Date, Integer, Real
+from dpnb.schema.columns import Category, Integer, Real
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
+from dpnb.schema.timestamps import Date
 from dpnb.sql.functions import Function
 from dpnb.sql.parser import parse
 from dpnb.views.alignment import Alignment, align
