@@ -15,6 +15,7 @@ from dpnb.answers.price import Price
 from dpnb.answers.query import AnswerRequest
 from dpnb.answers.reuse import OnlineRequest
 from dpnb.answers.union import UnionRequest
+from dpnb.errors import SqlError
 from dpnb.ledger.accountant import Cost
 from dpnb.ledger.accounts import OWNER
 from dpnb.privacy.loss import PrivacyLoss
@@ -32,7 +33,7 @@ def statement(runner: Runner, row: str, call: Call) -> AnswerRequest:
     """Return the request for one statement, not a union, at an accuracy."""
     request = _request(runner, row, call)
     if isinstance(request, UnionRequest):
-        raise TypeError("only a query combines statements")
+        raise SqlError("only a query combines statements", "Ask one of them, without UNION ALL.")
     return request
 
 
