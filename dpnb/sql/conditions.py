@@ -59,7 +59,9 @@ class Conditions:
         self.scope = scope
         self.schema = scope.base.schema
         self.constants = Constants(source, params)
-        self.domains = Domains(source.refuse, self.column, self.constants.value, self.schema)
+        self.domains = Domains(
+            source.refuse, self.column, self.constants.value, self.schema, scope.spelled
+        )
         self._products = Products(self.domains)
 
     def _refuse_undeclared(self, node: Node, relations: Sequence[Relation]) -> None:
@@ -105,9 +107,11 @@ class Conditions:
         if not matches:
             self._refuse_undeclared(node, relations)
             self._refuse_unit(node, relations)
-            columns = [name for relation in relations for name in relation.table.schema]
+            columns = [
+                name for relation in relations for name in relation.results or relation.table.schema
+            ]
             hint = nearest(node.name, columns, shown=as_written)
-            if node.this.quoted:
+            if node.this.quoted and node.args.get("table") is None:
                 hint += f" Texts take single quotes: {exp.Literal.string(node.name)}."
             self.refuse(f"unknown column {node.name!r}", hint, node)
         if len(matches) > 1:
@@ -292,7 +296,8 @@ class Conditions:
             value = self._of_kind(kind, self.constants.value(node), node, column)
             intervals = kind.compare(operator, value)
         except SchemaError as error:
-            self.refuse(f"column {column!r}: {error.what}", error.hint, node)
+            shown = self.scope.spelled(column)
+            self.refuse(f"column {shown!r}: {error.what}", error.hint, node)
         most = kept_rows(self.scope.base.name)
         if not intervals and most is not None and not isinstance(kind, Category):
             self.refuse(
@@ -303,7 +308,7 @@ class Conditions:
             )
         if not intervals and operator == "=" and not isinstance(kind, Category):
             self.refuse(
-                f"{column!r} never equals this value: it {_range(kind)}",
+                f"{self.scope.spelled(column)!r} never equals this value: it {_range(kind)}",
                 "Write TRUE or FALSE."
                 if isinstance(kind, Boolean)
                 else "Change the value, or compare with < or >.",

@@ -117,10 +117,10 @@ def _enumerated(
     low, high = int(scale.low), int(scale.high)
     pieces: list[tuple[Code, Code, Plain | None]] = []
     fault: Code | None = None
-    end = time.monotonic() + SECONDS
+    end = time.thread_time() + SECONDS
     firsts = range(low, high + 1) if cells is None else cells.starts(low, high)
     for start in range(0, len(firsts), at_once):
-        if time.monotonic() > end:
+        if time.thread_time() > end:
             raise TimeLimitError
         within, after = firsts[start : start + at_once], firsts[start + 1 : start + at_once + 1]
         values, missing, first = outputs(text, kind, within, type_name)
@@ -181,6 +181,8 @@ class Domains:
         Returns the value of a parameter.
     kinds : mapping of str to Kind
         The kinds of the columns.
+    shown : callable
+        Returns the name that the statement gives to a column.
     """
 
     def __init__(
@@ -189,8 +191,10 @@ class Domains:
         column: Callable[[Node], str],
         constant: Callable[[Node], Constant],
         kinds: Mapping[str, Kind],
+        shown: Callable[[str], str],
     ) -> None:
         self.refuse = refuse
+        self.shown = shown
         self.column = column
         self.constant = constant
         self.kinds = kinds
@@ -228,7 +232,7 @@ class Domains:
             fault = self._fault(node, kind, found.function, rows(column))
         if fault is not None:
             self.refuse(
-                f"this has no finite result for {column} = {self._value(kind, fault)}",
+                f"this has no finite result for {self.shown(column)} = {self._value(kind, fault)}",
                 _without_zero(node),
                 node,
             )
@@ -253,19 +257,20 @@ class Domains:
             return _evaluated(text, kind, at_once, cells)
         except EvaluationError:
             self.refuse(
-                f"DuckDB cannot compute this from {column}, which has {_SUBJECTS[kind.kind]}",
+                f"DuckDB cannot compute this from {self.shown(column)}, which has {_SUBJECTS[kind.kind]}",
                 "Check the types: CAST(x AS VARCHAR) makes a text, CAST(x AS DOUBLE) a number.",
                 node,
             )
         except PiecesLimitError:
             self.refuse(
-                f"this changes more than {MOST_PIECES:,} times over the values of {column}",
+                f"this changes more than {MOST_PIECES:,} times over the values of {self.shown(column)}",
                 f"Declare bins for it, or make it coarser: {coarser(kind, spelled)} for {spelled}.",
                 node,
             )
         except RangeError as error:
             self.refuse(
-                f"a part of this has no finite result for {column} = {self._value(kind, error.code)}, "
+                "a part of this has no finite result for "
+                f"{self.shown(column)} = {self._value(kind, error.code)}, "
                 "but has one for other values",
                 f"Bring {spelled} into range first: LEAST(GREATEST({spelled}, 0), 100).",
                 node,
@@ -281,7 +286,7 @@ class Domains:
         if is_searched(kind) and cells is None:
             missing = kind.scale.intersection(codes, kind.scale.complement(function.support))
             return missing[0][0] if missing else None
-        text, at_once, end = self.text(node), self.at_once(node, kind), time.monotonic() + SECONDS
+        text, at_once, end = self.text(node), self.at_once(node, kind), time.thread_time() + SECONDS
         type_name = type_of(text, kind)
         for low, high in codes:
             every = range(int(low), int(high) + 1)
@@ -291,7 +296,7 @@ class Domains:
                 fault = outputs(text, kind, part, type_name)[2]
                 if fault is not None:
                     return fault
-                if time.monotonic() > end:
+                if time.thread_time() > end:
                     return part[0]
         return None
 

@@ -89,7 +89,7 @@ class Keys:
         if size == 0:
             made = coarser(self._conditions.schema[column], str(node.sql(dialect="duckdb")))
             self._refuse(
-                f"{column!r} has no declared groups",
+                f"{self._conditions.scope.spelled(column)!r} has no declared groups",
                 f"Declare bins for it in the schema, or write {made}.",
                 node,
             )

@@ -259,7 +259,7 @@ class TestDatalessConnection:
 
 def test_outputs_are_plain_values():
     reader = domains.Domains(
-        lambda what, *_: pytest.fail(what), lambda node: node.name, None, SCHEMA
+        lambda what, *_: pytest.fail(what), lambda node: node.name, None, SCHEMA, str
     )
 
     def read(text):
@@ -278,7 +278,7 @@ def test_a_value_without_a_result_is_named():
     def refuse(what, hint, node):
         raise SqlError(what, hint)
 
-    reader = domains.Domains(refuse, lambda node: node.name, None, SCHEMA)
+    reader = domains.Domains(refuse, lambda node: node.name, None, SCHEMA, str)
     for text, shown in [
         ("1 // age", "age = 0"), ("LN(age + 3)", "age = -3"), ("1 / (age - 90)", "age = 90"),
         ("CAST(city AS INTEGER)", "city = 'Paris'"), ("age * 9223372036854775807", "age = -3"),
