@@ -31,6 +31,7 @@ from dpnb.engines.decoding import decoded, undecodable
 from dpnb.engines.dialect import Dialect, Measuring, present
 from dpnb.engines.files import Files, is_several, one_file, several_files
 from dpnb.engines.marginals import Marginals, MarginalScan
+from dpnb.engines.moments import clocks
 from dpnb.engines.normaliser import (
     found,
     found_code,
@@ -738,7 +739,7 @@ class DuckDBEngine(StatementEngine):
         import numpy as np
 
         if self._files is not None:
-            return guarded(partial(self._files.fingerprint, key))
+            return guarded(partial(self._files.fingerprint, key, clocks(self._schema.values())))
         columns = [
             f"COALESCE(c{i}, 'NaN'::DOUBLE) AS c{i}"
             if isinstance(kind, Real)

@@ -72,8 +72,15 @@ class Files:
                 "Nothing was charged. Open it again, with new_version=True.",
             )
 
-    def fingerprint(self, key: bytes) -> str:
-        """Return a keyed fingerprint of the bytes, and of the names if there are several files."""
+    def fingerprint(self, key: bytes, clocks: bytes = b"") -> str:
+        """Return a keyed fingerprint of the bytes, of the names if there are several files, and of ``clocks``.
+
+        Parameters
+        ----------
+        key : bytes
+        clocks : bytes
+            By what times are read: a newer database of zones may read the same bytes otherwise.
+        """
         digests = []
         for path in self.paths:
             with Path(path).open("rb") as file:
@@ -86,7 +93,7 @@ class Files:
                 hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest() + digest
                 for name, digest in parts
             )
-        return hmac.new(key, sealed, hashlib.sha256).hexdigest()
+        return hmac.new(key, sealed + clocks, hashlib.sha256).hexdigest()
 
     def read(self, paths: Sequence[str] = (), more: str = "") -> str:
         """Return the SQL that reads some of the files, by default all."""

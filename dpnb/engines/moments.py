@@ -7,11 +7,23 @@ engine's own zones, and no setting of a session, have a say.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 
 from dpnb.engines.dialect import clamp, smallest_integer
 from dpnb.engines.steps import literal
+from dpnb.schema.columns import Kind
 from dpnb.schema.timestamps import Timestamp, offsets, seconds
+
+
+def clocks(kinds: Iterable[Kind]) -> bytes:
+    """Return a digest of the offsets by which columns of times are read; nothing if all are in UTC.
+
+    A newer database of zones may read the same bytes otherwise, and that makes another table.
+    """
+    zoned = [kind for kind in kinds if isinstance(kind, Timestamp) and kind.tz != "UTC"]
+    tables = repr([(kind.tz, offsets(kind)) for kind in zoned])
+    return hashlib.sha256(tables.encode()).digest() if zoned else b""
 
 
 def wall(kind: Timestamp, instant: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from contextlib import closing
 
 import duckdb
 import numpy as np
@@ -161,3 +162,22 @@ def joined_on(base, other):
     except dpnb.DpnbError as error:
         return str(error)
     return None
+
+
+def test_other_clocks_make_another_table_of_the_same_bytes(tmp_path, monkeypatch):
+    pq.write_table(
+        pa.table({"x": pa.array([0, 10**9], pa.timestamp("s", "UTC"))}), tmp_path / "t.parquet"
+    )
+
+    def fingerprint(zone):
+        schema = Schema({"x": Timestamp("2001-01-01", "2001-12-31", resolution="hour", tz=zone)})
+        with closing(DuckDBEngine(Table("t", tmp_path / "t.parquet", schema))) as engine:
+            return engine.fingerprint(bytes(32))
+
+    zones = ["UTC", "Europe/Berlin"]
+    before = [fingerprint(zone) for zone in zones]
+    assert [fingerprint(zone) for zone in zones] == before
+    with monkeypatch.context() as patch:
+        patch.setattr("dpnb.engines.moments.offsets", lambda kind: ((0, 1800),))
+        after = [fingerprint(zone) for zone in zones]
+    assert [a == b for a, b in zip(before, after, strict=True)] == [True, False]
