@@ -20,6 +20,7 @@ from dpnb.sql.constants import WHOLE, is_constant
 from dpnb.sql.quantiles import element
 from dpnb.sql.quoting import as_written
 from dpnb.sql.source import MAX_NODES, Node, Source, Span, others
+from dpnb.sql.synonyms import synonym
 
 _CONDITIONS = (exp.Predicate, exp.Connector, exp.Not)
 """Nodes that are true or false, or NULL."""
@@ -164,7 +165,8 @@ def _spelled(source: Source, node: Node) -> Node | None:
     """Return what a node is written as, or None if it stays."""
     if isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
         kind = _AGGREGATES.get(str(node.this).upper())
-        return None if kind is None else kind(this=node.expressions[0])
+        if kind is not None:
+            return kind(this=node.expressions[0])
     if isinstance(node, exp.Bracket) and isinstance(node.this, exp.ApproxQuantiles):
         return element(source, node)
     if isinstance(node, exp.ApproxDistinct) and not others(node.args, "this"):
@@ -182,7 +184,7 @@ def _spelled(source: Source, node: Node) -> Node | None:
         return _indicator(node.this)
     if isinstance(node, exp.Sum | exp.Avg | exp.Count):
         return _aggregate(node, bare(node.this))
-    return None
+    return synonym(node)
 
 
 def _compared(source: Source, node: Node) -> Node:

@@ -116,6 +116,16 @@ SAME = [
     ("SELECT AVG(CAST(age > 30 AS INTEGER)) AS s FROM t", "SELECT AVG(CASE WHEN age > 30 THEN 1 WHEN age <= 30 THEN 0 END) AS s FROM t"),
     ("SELECT COUNTIF(yes) AS n FROM t", "SELECT COUNT(*) FILTER (WHERE yes = 1) AS n FROM t"),
     ("SELECT COUNT(wage > 3) AS n FROM t", "SELECT COUNT(CASE WHEN wage > 3 THEN 1 WHEN wage <= 3 THEN 0 END) AS n FROM t"),
+    # functions of other systems
+    ("SELECT SUM(SAFE_MULTIPLY(SAFE_ADD(age, 1), SAFE_SUBTRACT(yes, 2))) AS s FROM t", "SELECT SUM((age + 1) * (yes - 2)) AS s FROM t"),
+    ("SELECT SUM(SAFE_NEGATE(wage)) AS s FROM t", "SELECT SUM(-wage) AS s FROM t"),
+    ("SELECT SUM(SAFE_DIVIDE(100, age)) AS s FROM t", "SELECT SUM(100 / NULLIF(age, 0)) AS s FROM t"),
+    ("SELECT SUM(SAFE_MULTIPLY(CEIL(SAFE_DIVIDE(CAST(age AS FLOAT64), 10.0)), 10.0)) AS s FROM t", "SELECT SUM(CEIL(age / 10) * 10) AS s FROM t"),
+    ("SELECT SUM(NVL2(wage, 1, 2)) AS s FROM t", "SELECT SUM(CASE WHEN wage IS NOT NULL THEN 1 ELSE 2 END) AS s FROM t"),
+    ("SELECT SUM(ZEROIFNULL(age)) AS s FROM t", "SELECT SUM(COALESCE(age, 0)) AS s FROM t"),
+    ("SELECT SUM(SQUARE(age - 5)) AS s FROM t", "SELECT SUM((age - 5) * (age - 5)) AS s FROM t"),
+    ("SELECT COUNT(*) AS n FROM t WHERE REGEXP_CONTAINS(sex, '^f')", "SELECT COUNT(*) AS n FROM t WHERE regexp_matches(sex, '^f')"),
+    ("SELECT UNIX_DATE(day) AS d, COUNT(*) AS n FROM t GROUP BY 1", "SELECT DATE_DIFF('day', DATE '1970-01-01', day) AS d, COUNT(*) AS n FROM t GROUP BY 1"),
     # HAVING on keys
     ("SELECT sex, COUNT(*) AS n FROM t GROUP BY sex HAVING sex = 'f'", "SELECT sex, COUNT(*) AS n FROM t WHERE sex = 'f' GROUP BY sex"),
     ("SELECT yes, COUNT(*) AS n FROM t GROUP BY yes HAVING yes", "SELECT yes, COUNT(*) AS n FROM t WHERE yes = 1 GROUP BY yes"),
@@ -141,6 +151,7 @@ def test_two_spellings_are_one_statement(written, same):
 
 ALONE = (
     "TOP", "top", "(t",
+    "SAFE_", "NVL2", "ZEROIFNULL", "SQUARE", "REGEXP_CONTAINS", "UNIX_DATE",
     "STD(", "IIF(", "VAR(", "RIGHT", "age <= 30", "SELECT COUNT(*) AS n, sex", "COUNT(*) AS shop", "COUNTIF",
 )  # fmt: skip
 """Not so in DuckDB, with groups that it does not have, or in another order of columns."""
