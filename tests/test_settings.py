@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import locale
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -17,6 +18,8 @@ from tests.kit.noise import NoNoise
 
 pytestmark = pytest.mark.fast
 
+_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
+"""When a request was answered."""
 TRAPS = (decimal.Inexact, decimal.Rounded, decimal.Subnormal, decimal.FloatOperation)
 
 
@@ -47,7 +50,8 @@ def everything(table: Table) -> list[str]:
             session.budget,
             session.history,
         ]
-        return [text for card in shown for text in (str(card), card._repr_html_())]
+        texts = [text for card in shown for text in (str(card), card._repr_html_())]
+        return [_TIME.sub("", text) for text in texts]
 
 
 @contextmanager
