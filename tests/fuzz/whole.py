@@ -175,7 +175,7 @@ def problems_of(tables: Tables, asked: Asked, counts: Counter[str]) -> list[str]
     places = sorted({*answer.rows, *answer.rest})
     groups = [tuple(answer.groups[place]) for place in places]
     if any(isinstance(one, str) and _BINS.fullmatch(one) for group in groups for one in group):
-        counts["not by DuckDB"] += 1
+        counts["with declared bins"] += 1
         return []
     try:
         expected, problems = tables.expected(asked, groups)
