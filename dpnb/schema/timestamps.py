@@ -348,7 +348,9 @@ def offsets(kind: Timestamp) -> tuple[tuple[int, int], ...]:
     >>> offsets(Timestamp("2024-01-01", "2024-12-31", tz="Europe/Paris"))
     ((1703980800, 3600), (1711846800, 7200), (1729990800, 3600))
     """
-    zone, unit = zoneinfo.ZoneInfo(kind.tz), seconds(kind)
+    # a machine may have no database of zones
+    zone = datetime.UTC if kind.tz == "UTC" else zoneinfo.ZoneInfo(kind.tz)
+    unit = seconds(kind)
     ends = int(kind.scale.low) * unit - DAY, (int(kind.scale.high) + 1) * unit + DAY
     first, last = (min(max(end, _FIRST), _LAST) for end in ends)
 
