@@ -126,7 +126,7 @@ class Conditions:
         return matches[0][1]
 
     def check_names(self, node: Node) -> None:
-        """Refuse an expression with a name that is no column."""
+        """Refuse an expression that names an unknown column."""
         if isinstance(node, exp.Column):
             return
         for part in node.find_all(exp.Column):

@@ -241,7 +241,7 @@ class _Statement:
         """Refuse a statement without an aggregate, unless as a whole it asks for declared groups."""
         hint = "Add COUNT(*), SUM(x) or AVG(x)."
         if not keys:
-            self.refuse("there is no aggregate", hint, select)
+            self.refuse("this statement asks for no result", hint, select)
         if inner or not self.answering:
             self.refuse("only a whole query lists groups without an aggregate", hint, select)
 

@@ -166,7 +166,7 @@ class _Substitution:
                 (one for one in node.find_all(exp.Select) if not one.args.get("from_")), None
             )
             self.refuse(
-                "there is no table in FROM",
+                "FROM names no table",
                 f"Add FROM {next(iter(self.tables), 't')}.",
                 bare or node,
             )

@@ -114,7 +114,7 @@ def _over(
     if name is not None:
         base = named.get(name.name.casefold())
         if base is None:
-            scalars.refuse(f"there is no window {name.name!r}", _ordered(node, named), node)
+            scalars.refuse(f"the window {name.name!r} is not defined", _ordered(node, named), node)
         partition = partition or list(base.args.get("partition_by") or [])
         order = order or base.args.get("order")
         spec = spec or base.args.get("spec")

@@ -54,10 +54,10 @@ PLACES = [
     ("SELECT SUM(1 // age) FROM t WHERE age >= 0", "1 // age", "this has no finite result for age = 0"),
     ("SELECT * FROM t", "*", "rows cannot be listed"),
     ("SELECT sex, LEFT(city, 1) FROM t WHERE age > 3 ORDER BY 1 LIMIT 9", "sex", "rows cannot be listed"),
-    ("SELECT city, COUNT(*), ROW_NUMBER() OVER w FROM t GROUP BY city", "ROW_NUMBER() OVER w", "there is no window 'w'"),
+    ("SELECT city, COUNT(*), ROW_NUMBER() OVER w FROM t GROUP BY city", "ROW_NUMBER() OVER w", "the window 'w' is not defined"),
     ("SELECT COUNT(*)", "", "there is no FROM"),
-    ("SELECT COUNT(*) FROM (SELECT 1 AS x) AS q", "SELECT 1 AS x", "there is no table in FROM"),
-    ("WITH q AS (SELECT 1 AS x) SELECT COUNT(*) FROM q", "SELECT 1 AS x", "there is no table in FROM"),
+    ("SELECT COUNT(*) FROM (SELECT 1 AS x) AS q", "SELECT 1 AS x", "FROM names no table"),
+    ("WITH q AS (SELECT 1 AS x) SELECT COUNT(*) FROM q", "SELECT 1 AS x", "FROM names no table"),
     ("SELECT COUNT(*) FROM t WHERE city IN (SELECT city FROM t)", "city IN (SELECT city FROM t)", "subqueries"),
     (
         "SELECT COUNT(*) FROM t WHERE EXISTS (SELECT 1 FROM t AS b WHERE b.id = t.id AND b.age > 3)",

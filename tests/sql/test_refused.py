@@ -190,7 +190,7 @@ REFUSED = [
     ("SELECT COUNT(*) FROM t, LATERAL (SELECT 1)", "LATERAL is not supported", "1", JOIN),
     (
         "WITH x AS (SELECT 1) SELECT COUNT(*) FROM x",
-        "there is no table in FROM",
+        "FROM names no table",
         None,
         "Add FROM t.",
     ),
@@ -201,7 +201,12 @@ REFUSED = [
     ("SELECT sex FROM t GROUP BY sex", "only a whole query lists groups", "sex", "Add COUNT(*)"),
     ("SELECT sex FROM t HAVING sex = 'F'", "rows cannot be listed", "sex", "Count them"),
     ("SELECT DISTINCT sex FROM t GROUP BY age", "'sex' is not in GROUP BY", "sex", "Add it to"),
-    ("SELECT DISTINCT 1 FROM t", "there is no aggregate", "SELECT DISTINCT 1", "Add COUNT(*)"),
+    (
+        "SELECT DISTINCT 1 FROM t",
+        "this statement asks for no result",
+        "SELECT DISTINCT 1",
+        "Add COUNT(*)",
+    ),
     (
         "SELECT COUNT(*) FROM (SELECT sex FROM t GROUP BY sex)",
         "only a whole query lists groups without an aggregate",
@@ -247,7 +252,7 @@ REFUSED = [
     ),
     (
         "SELECT COUNT(*) OVER () FROM t",
-        "there is no aggregate",
+        "this statement asks for no result",
         "COUNT(*) OVER ()",
         "Add COUNT(*)",
     ),
@@ -274,7 +279,7 @@ REFUSED = [
     ("SELECT COUNT_IF(SUM(age) > 3) FROM t", "cannot contain aggregates", "SUM(age)", "Compare"),
     ("SELECT COUNT_IF(age > 3) OVER () FROM t", "this window function is not", "COUNT_IF", "SUM"),
     ("SELECT SUM(age) OVER () FROM t", "'age' is not in GROUP BY", "age", "or aggregate it"),
-    ("SELECT SUM(COUNT(*)) OVER w FROM t", "there is no window 'w'", "w", "OVER ()"),
+    ("SELECT SUM(COUNT(*)) OVER w FROM t", "the window 'w' is not defined", "w", "OVER ()"),
     ("SELECT LAG(COUNT(*)) OVER () FROM t", "LAG needs an order", "LAG", "OVER (ORDER BY n DESC)"),
     (
         "SELECT RANK() OVER (PARTITION BY sex) FROM t GROUP BY sex",
@@ -383,7 +388,7 @@ REFUSED = [
     ),
     ("SELECT sex * COUNT(*) FROM t GROUP BY sex", "a number, not a text", "sex", "a result"),
     ("SELECT age + COUNT(*) FROM t GROUP BY age", "a number, not a text", "age", "a result"),
-    ("SELECT 1 + 1 FROM t", "there is no aggregate", "1 + 1", "Add COUNT(*)"),
+    ("SELECT 1 + 1 FROM t", "this statement asks for no result", "1 + 1", "Add COUNT(*)"),
     ("SELECT COUNT(*) || 'x' FROM t", "a result cannot be part of a text", "COUNT(*)", "its own"),
     ("SELECT ROUND(COUNT(*), 0.5) FROM t", "ROUND takes a whole number of", "0.5", "ROUND(x, 1)"),
     ("SELECT LOG(1, COUNT(*)) FROM t", "the base of LOG must be above 0", "1", "LOG(2, x)"),

@@ -191,7 +191,7 @@ REFUSED = [
     ("SELECT SUM(a) FROM (SELECT * EXCLUDE (nope) FROM sales)", "unknown column 'nope'", None),
     ("SELECT SUM(a) FROM (SELECT * EXCLUDE (a) FROM sales)", "unknown column 'a'", "a"),
     ("SELECT SUM(a) FROM (SELECT s.a, i.a FROM sales s JOIN items i USING (k)) x, (SELECT a FROM items) y", "several tables have a column 'a'", "a"),
-    ("WITH x AS (SELECT 1 AS one) SELECT COUNT(*) FROM x", "there is no table in FROM", None),
+    ("WITH x AS (SELECT 1 AS one) SELECT COUNT(*) FROM x", "FROM names no table", None),
     # places
     ("WITH x AS (SELECT a / 0 AS z FROM sales) SELECT AVG(z) FROM x", "this divides by 0", "z"),
     ("WITH x AS (SELECT c AS z FROM sales WHERE b > 1) SELECT AVG(z) FROM x", "has texts, not numbers", "AVG(z)"),
