@@ -11,13 +11,13 @@ from sqlglot import expressions as exp
 
 from dpnb.schema.predicates import EVERY, And, Predicate, simplify
 from dpnb.sql.canonical import default_alias, unused
-from dpnb.sql.conditions import Conditions, bare
+from dpnb.sql.conditions import Conditions
 from dpnb.sql.contributions import Contributions
 from dpnb.sql.expressions import MAX_DEPTH, OPERATORS, Arguments
 from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf
 from dpnb.sql.functions import Function, Measured
 from dpnb.sql.query import Aggregate, Derived
-from dpnb.sql.source import Node, others
+from dpnb.sql.source import Node, bare, others
 from dpnb.sql.statistics import Statistics, is_statistic
 from dpnb.sql.unanswered import check_answer
 from dpnb.sql.values import Column, Number, Operator

@@ -20,7 +20,7 @@ from dpnb.sql.domains import Domains
 from dpnb.sql.products import MOST_CODES, Products, is_small
 from dpnb.sql.quoting import as_written
 from dpnb.sql.relations import Relation, Scope
-from dpnb.sql.source import Node, Source, others
+from dpnb.sql.source import Node, Source, bare, others
 
 COMPARISONS: dict[type, str] = {
     exp.EQ: "=",
@@ -343,13 +343,6 @@ class Conditions:
                 node,
             )
         return value
-
-
-def bare(node: Node) -> Node:
-    """Remove the brackets around a node."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
 
 
 def _is_test(node: Node) -> bool:

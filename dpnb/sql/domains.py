@@ -14,9 +14,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import NoReturn
 
-import sqlglot
 from sqlglot import expressions as exp
 
 from dpnb.codes import Code, Interval, StepFunction
@@ -27,8 +26,9 @@ from dpnb.schema.timestamps import ZONELESS, Date, Timestamp, has_zone, text_of
 from dpnb.schema.types import Boolean
 from dpnb.sql.breaks import MOST_CODES, RangeError, is_searched, searched
 from dpnb.sql.dataless import SECONDS, EvaluationError, TimeLimitError
-from dpnb.sql.functions import UNITS, WRITTEN, Subject, written
+from dpnb.sql.functions import WRITTEN, Subject, written
 from dpnb.sql.grains import Cells, cells_of
+from dpnb.sql.grammar import NUMBER, is_written, longest
 from dpnb.sql.outputs import (
     MOST_PIECES,
     TYPES,
@@ -42,66 +42,15 @@ from dpnb.sql.outputs import (
     type_of,
     typed,
 )
-from dpnb.sql.source import Node, others
+from dpnb.sql.source import Node
 
 MOST_LETTERS = 4_096
 """Longest text that an expression may make of any value."""
-_NUMBER = 41
-"""Most letters of a number or a time that is written as a text."""
 _AT_ONCE, _SEARCHED = 2**26, 2**17
 """So many letters are made, or searched for a pattern, between two looks at the clock."""
 _NARROW, _DIGITS = 20, 15
 """Bounds so close make tens no groups; larger powers of ten are written with an exponent."""
 _PATTERNS = (exp.RegexpLike, exp.RegexpFullMatch, exp.RegexpExtract, exp.SimilarTo)
-
-
-# what may be written
-
-
-@lru_cache(maxsize=1)
-def _grammar() -> tuple[dict[type, set[str]], set[Any], set[str]]:
-    """Return the classes of nodes with their arguments, types of CAST, and unknown functions."""
-    classes: dict[type, set[str]] = {}
-    types: set[Any] = set()
-    names: set[str] = set()
-    for examples in WRITTEN.values():
-        for example in examples:
-            for node in sqlglot.parse_one(example, read="duckdb").walk():
-                classes.setdefault(type(node), set()).update(others(node.args))
-                if isinstance(node, exp.DataType):
-                    types.add(node.this)
-                elif isinstance(node, exp.Anonymous):
-                    names.add(node.name.upper())
-    return classes, types, names
-
-
-def is_written(node: Node) -> bool:
-    """Return whether a node, apart from what it contains, is one that expressions may contain."""
-    classes, types, names = _grammar()
-    if type(node) not in classes or others(node.args, *classes[type(node)]):
-        return False
-    if isinstance(node, exp.DataType):
-        return node.this in types
-    if isinstance(node, exp.Anonymous):
-        return node.name.upper() in names
-    if isinstance(node, exp.Var):
-        return node.name.upper() in UNITS
-    return not isinstance(node, exp.Is) or isinstance(node.expression, exp.Null | exp.Boolean)
-
-
-def _longest(node: Node, column: int) -> int:
-    """Return an upper bound on the letters of any text that an expression makes."""
-    if isinstance(node, exp.Column):
-        return column
-    if isinstance(node, exp.Literal):
-        return len(str(node.this))
-    parts = [_longest(part, column) for part in node.iter_expressions()]
-    if isinstance(node, exp.Replace):
-        return parts[0] * max(1, parts[-1])
-    if isinstance(node, exp.DPipe | exp.Concat):
-        return sum(parts)
-    # a part of a format is written in at most 32 letters
-    return max([_NUMBER, *parts]) * (32 if isinstance(node, exp.TimeToStr) else 1)
 
 
 # evaluation
@@ -302,8 +251,8 @@ class Domains:
 
     def at_once(self, node: Node, kind: Kind) -> int:
         """Return on how many codes an expression is evaluated at once."""
-        letters = max(map(len, kind.values)) if isinstance(kind, Category) else _NUMBER
-        letters = _longest(node, letters)
+        letters = max(map(len, kind.values)) if isinstance(kind, Category) else NUMBER
+        letters = longest(node, letters)
         if letters > MOST_LETTERS:
             self.refuse(
                 f"this can make texts of more than {MOST_LETTERS:,} letters", "Shorten it.", node

@@ -18,7 +18,7 @@ from sqlglot import expressions as exp
 from dpnb.schema.timestamps import DAY, SECONDS, Timestamp, seconds
 from dpnb.sql.constants import is_constant
 from dpnb.sql.dataless import EvaluationError, evaluate
-from dpnb.sql.source import Node
+from dpnb.sql.source import Node, bare
 
 _PARTS: dict[type, int] = {
     **dict.fromkeys(
@@ -85,14 +85,14 @@ def cells_of(node: Node, kind: Timestamp, text: Callable[[Node], str]) -> Cells:
         """Return a number of seconds: times that are equal when cut down to them are alike to it."""
         if part.find(exp.Column) is None:
             return DAY
-        if isinstance(part, exp.Is) and isinstance(_bare(part.this), exp.Column):
+        if isinstance(part, exp.Is) and isinstance(bare(part.this), exp.Column):
             return DAY
-        operands = list(map(_bare, part.iter_expressions()))
+        operands = list(map(bare, part.iter_expressions()))
         if isinstance(part, exp.Case) and part.this is not None:
             tests = [branch.this for branch in part.args["ifs"]]
             results = [branch.args["true"] for branch in part.args["ifs"]]
             default = part.args.get("default")
-            if isinstance(_bare(part.this), exp.Column):
+            if isinstance(bare(part.this), exp.Column):
                 compared(tests)
                 tests = []
             else:
@@ -151,7 +151,7 @@ def _cut(node: Node, seen: int, grain: Callable[[Node], int]) -> int:
 
 def _moved(node: Node) -> int | None:
     """Return by how many seconds, apart from whole days, an expression moves the column, or None."""
-    node = _bare(node)
+    node = bare(node)
     if isinstance(node, exp.Column):
         return 0
     is_time = isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.TIMESTAMPNTZ
@@ -159,7 +159,7 @@ def _moved(node: Node) -> int | None:
         return _moved(node.this)
     if not isinstance(node, exp.Add | exp.Sub | exp.DateAdd | exp.DateSub):
         return None
-    sides = _bare(node.this), _bare(node.expression)
+    sides = bare(node.this), bare(node.expression)
     by = next((side for side in sides if isinstance(side, exp.Interval)), None)
     moved = next((_moved(side) for side in sides if side is not by), None)
     if by is None or moved is None or not isinstance(by.args.get("unit"), exp.Var):
@@ -179,9 +179,3 @@ def _place(constant: str, unit: int) -> int | None:
     except EvaluationError:
         return None
     return None if found is None else int(found) // (unit * 1_000_000)
-
-
-def _bare(node: Node) -> Node:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node

@@ -9,10 +9,10 @@ from sqlglot import expressions as exp
 
 from dpnb.errors import nearest
 from dpnb.sql.aggregates import Aggregates, is_formula
-from dpnb.sql.conditions import COMPARISONS, FLIPPED, bare
+from dpnb.sql.conditions import COMPARISONS, FLIPPED
 from dpnb.sql.constants import is_constant
 from dpnb.sql.query import Aggregate, Compare, Having, Junction
-from dpnb.sql.source import Node, others
+from dpnb.sql.source import Node, bare, others
 from dpnb.sql.statistics import is_statistic
 
 

@@ -15,13 +15,12 @@ from dpnb.schema.columns import Kind
 from dpnb.schema.joins import own_name
 from dpnb.schema.partition import Label, Partition, declared, grouped
 from dpnb.schema.predicates import EVERY, Predicate
-from dpnb.schema.timestamps import Date, Timestamp
-from dpnb.sql.conditions import Conditions, bare
+from dpnb.sql.conditions import Conditions
 from dpnb.sql.domains import coarser
 from dpnb.sql.narrowing import codes_of
 from dpnb.sql.outputs import Plain
 from dpnb.sql.query import MAX_CELLS, Key
-from dpnb.sql.source import Node, others
+from dpnb.sql.source import Node, bare, others
 
 Outputs: TypeAlias = StepFunction[Plain]
 
@@ -74,9 +73,9 @@ class Keys:
 
     def _limit(self, size: int, node: Node, column: str = "") -> None:
         if size > MAX_CELLS:
-            kind, wider = self._conditions.schema[column] if column else None, "x // 10"
-            if isinstance(kind, Date | Timestamp):
-                wider = coarser(kind, str(node.sql(dialect="duckdb")))
+            wider = "x // 10"
+            if column:
+                wider = coarser(self._conditions.schema[column], str(node.sql(dialect="duckdb")))
             self._refuse(
                 f"this makes {size:,} groups, more than {MAX_CELLS:,}",
                 f"Group by fewer columns, or make groups wider: declare bins, or write {wider}.",

@@ -29,8 +29,9 @@ from dpnb.sql.quantiles import spread
 from dpnb.sql.query import Key, Query, Union
 from dpnb.sql.quoting import meant, names_of
 from dpnb.sql.relations import read_from
-from dpnb.sql.rewriting import counted, filtered, rewritten, spelled, turned
+from dpnb.sql.rewriting import counted, filtered, rewritten, turned
 from dpnb.sql.source import Node, Source, others
+from dpnb.sql.spellings import spelled
 from dpnb.sql.split import Splitter
 from dpnb.sql.substitution import substituted
 from dpnb.sql.union import branches, united

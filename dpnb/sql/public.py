@@ -18,7 +18,7 @@ from sqlglot import expressions as exp
 from dpnb.errors import DpnbError
 from dpnb.schema.table import Table
 from dpnb.sql.constants import Constants
-from dpnb.sql.domains import is_written
+from dpnb.sql.grammar import is_written
 from dpnb.sql.names import LARGE, Names, Result, folded
 from dpnb.sql.quoting import as_written
 from dpnb.sql.source import MAX_NODES, Node, Source, others

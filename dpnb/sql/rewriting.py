@@ -7,29 +7,19 @@ place of what was written, so that errors point there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from sqlglot import expressions as exp
 
 from dpnb.schema.partition import declared, labels
 from dpnb.schema.predicates import EVERY, And, Predicate, Within, simplify
 from dpnb.schema.table import Table
-from dpnb.sql.conditions import Conditions, bare
+from dpnb.sql.conditions import Conditions
 from dpnb.sql.conjuncts import conjunction, conjuncts
-from dpnb.sql.constants import WHOLE, is_constant
-from dpnb.sql.quantiles import element
+from dpnb.sql.constants import is_constant
 from dpnb.sql.quoting import as_written
-from dpnb.sql.source import MAX_NODES, Node, Source, Span, others
-from dpnb.sql.synonyms import synonym
-
-_CONDITIONS = (exp.Predicate, exp.Connector, exp.Not)
-"""Nodes that are true or false, or NULL."""
-_AGGREGATES: dict[str, type] = {
-    "MEAN": exp.Avg,
-    "VAR": exp.Variance, "VARP": exp.VariancePop, "VARIANCE_POP": exp.VariancePop,
-    "STD": exp.Stddev, "STDEV": exp.Stddev, "STDEVP": exp.StddevPop, "STD_POP": exp.StddevPop,
-}  # fmt: skip
-"""Names of aggregates that DuckDB or sqlglot does not know."""
+from dpnb.sql.source import Node, Source, bare, others
+from dpnb.sql.spellings import count_of_rows, is_key, marked, unaliased
 
 
 def turned(source: Source, tables: Mapping[str, Table], tree: Node) -> Node:
@@ -86,7 +76,7 @@ def counted(source: Source, tables: Mapping[str, Table], select: exp.Select) -> 
         or others(select.args, "expressions", "from_")
     ):
         return select
-    count, value = _value(items[0]), _value(inner.expressions[0])
+    count, value = unaliased(items[0]), unaliased(inner.expressions[0])
     named = inner.expressions[0].alias_or_name
     if not isinstance(count, exp.Count) or not isinstance(value, exp.Column):
         return select
@@ -106,7 +96,7 @@ def counted(source: Source, tables: Mapping[str, Table], select: exp.Select) -> 
     elif not isinstance(argument, exp.Column) or argument.name.casefold() != named.casefold():
         return select
     distinct = exp.Count(this=exp.Distinct(expressions=[value]), big_int=True)
-    count.replace(_marked(distinct, source.span(count)))
+    count.replace(marked(distinct, source.span(count)))
     for clause in ("from_", "joins", "where"):
         select.set(clause, inner.args.get(clause))
     return select
@@ -141,86 +131,6 @@ def _names_only(node: Node, table: str) -> bool:
     return bool(columns) and all(one.table.casefold() == table.casefold() for one in columns)
 
 
-def spelled(source: Source, select: Node) -> Node:
-    """Write functions and CASE in one spelling, before names are known; changes the tree."""
-    # parts before what they are parts of
-    for node in reversed([*select.walk()]):
-        if isinstance(node, exp.Select):
-            _group_all(node)
-        new = _spelled(source, node)
-        if new is not None:
-            node.replace(_marked(new, source.span(node)))
-    return select
-
-
-def _group_all(select: exp.Select) -> None:
-    """Write GROUP BY ALL as what of the SELECT list is neither an aggregate nor a constant."""
-    group = select.args.get("group")
-    if group is not None and group.args.get("all") and not others(group.args, "all"):
-        keys = [_value(item).copy() for item in select.expressions if _is_key(item)]
-        select.set("group", exp.Group(expressions=keys) if keys else None)
-
-
-def _spelled(source: Source, node: Node) -> Node | None:
-    """Return what a node is written as, or None if it stays."""
-    if isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
-        kind = _AGGREGATES.get(str(node.this).upper())
-        if kind is not None:
-            return kind(this=node.expressions[0])
-    if isinstance(node, exp.Bracket) and isinstance(node.this, exp.ApproxQuantiles):
-        return element(source, node)
-    if isinstance(node, exp.ApproxDistinct) and not others(node.args, "this"):
-        return exp.Count(this=exp.Distinct(expressions=[node.this]))
-    if isinstance(node, exp.If) and node.arg_key != "ifs":
-        branch = exp.If(this=node.this, true=node.args.get("true"))
-        return exp.Case(ifs=[branch], default=node.args.get("false"))
-    if isinstance(node, exp.Case) and node.this is not None:
-        return _compared(source, node)
-    if (
-        isinstance(node, exp.Cast)
-        and node.to.this.name in WHOLE
-        and isinstance(bare(node.this), _CONDITIONS)
-    ):
-        return _indicator(node.this)
-    if isinstance(node, exp.Sum | exp.Avg | exp.Count):
-        return _aggregate(node, bare(node.this))
-    return synonym(node)
-
-
-def _compared(source: Source, node: Node) -> Node:
-    """Return CASE x WHEN a THEN as CASE WHEN x = a THEN."""
-    branches = node.args["ifs"]
-    if len(branches) * sum(1 for _ in node.this.walk()) > MAX_NODES:
-        source.refuse(f"the statement has more than {MAX_NODES:,} parts", "Make it shorter.", node)
-    tests = [
-        exp.If(this=exp.EQ(this=node.this.copy(), expression=branch.this), true=branch.args["true"])
-        for branch in branches
-    ]
-    return exp.Case(ifs=tests, default=node.args.get("default"))
-
-
-def _aggregate(node: Node, argument: Node | None) -> Node | None:
-    """Return an aggregate of a condition, or of what is never missing, as it is written."""
-    if isinstance(argument, _CONDITIONS):
-        return type(node)(**{**node.args, "this": _indicator(node.this)})
-    if argument is None:
-        nothing = isinstance(node, exp.Count) and not node.expressions
-        return _count() if nothing else None
-    if not is_constant(argument) or argument.find(exp.Null, exp.Placeholder) is not None:
-        return None
-    if isinstance(node, exp.Count):
-        return _count()
-    one = exp.Literal.number(1)
-    if isinstance(node, exp.Sum) and argument == one:
-        listed = isinstance(node.parent, exp.Select)
-        return exp.alias_(_count(), "sum") if listed else _count()
-    return None
-
-
-def _count() -> Node:
-    return exp.Count(this=exp.Star(), big_int=True)
-
-
 def rewritten(source: Source, select: exp.Select, conditions: Conditions) -> Predicate:
     """Resolve positions and aliases, and take conditions on group columns out of HAVING.
 
@@ -242,7 +152,7 @@ class _Rewriting:
     def rewrite(self) -> Predicate:
         for node in [*self.tree.find_all(exp.Count)]:
             if self._is_id(bare(node.this)):
-                node.replace(_marked(_count(), self.source.span(node)))
+                node.replace(marked(count_of_rows(), self.source.span(node)))
         self._group()
         self._distinct()
         self._order()
@@ -307,7 +217,7 @@ class _Rewriting:
             item = self._alias(bare(node))
         if item is None:
             return bare(node)
-        value = _value(item)
+        value = unaliased(item)
         if value.find(exp.AggFunc, exp.Window) is not None:
             self.refuse(
                 "GROUP BY cannot take an aggregate",
@@ -321,7 +231,7 @@ class _Rewriting:
         copy, span = value.copy(), self.source.span(node)
         for part in copy.walk() if span is not None else ():
             part.meta.pop("start", None)
-        return _marked(copy, span)
+        return marked(copy, span)
 
     def _distinct(self) -> None:
         """Drop DISTINCT where no two rows of the result can be equal; else list groups."""
@@ -329,9 +239,9 @@ class _Rewriting:
         if distinct is None or others(distinct.args):
             return
         items, group = self.tree.expressions, self.tree.args.get("group")
-        shown = [_value(item) for item in items if _is_key(item)]
+        shown = [unaliased(item) for item in items if is_key(item)]
         having = self.tree.args.get("having")
-        rest = [_value(item) for item in items if not _is_key(item)]
+        rest = [unaliased(item) for item in items if not is_key(item)]
         if shown and group is None and having is None and all(map(is_constant, rest)):
             self.tree.set("group", exp.Group(expressions=[key.copy() for key in shown]))
         elif any(key not in shown for key in (group.expressions if group else ())):
@@ -384,7 +294,7 @@ class _Rewriting:
             return EVERY
         kept: list[Node] = []
         moved: list[Predicate] = []
-        for part in _conjuncts(having.this):
+        for part in conjuncts(having.this):
             test = self._on_keys(part, group.expressions)
             if test is None:
                 kept.append(part)
@@ -392,7 +302,7 @@ class _Rewriting:
             moved.append(self.conditions.predicate(test))
             self._check_cuts(moved[-1], part)
         if moved:
-            self.tree.set("having", exp.Having(this=_all(kept)) if kept else None)
+            self.tree.set("having", exp.Having(this=conjunction(kept)) if kept else None)
         return simplify(And(tuple(moved)), self.conditions.schema)
 
     def _on_keys(self, part: Node, keys: list[Node]) -> Node | None:
@@ -407,7 +317,7 @@ class _Rewriting:
             if self._columns(node) & grouped:
                 continue
             item = self._alias(node)
-            value = None if item is None else _value(item)
+            value = None if item is None else unaliased(item)
             if not isinstance(value, exp.Column) or not self._columns(value) & grouped:
                 return None
             node.replace(self._instead(value, node))
@@ -438,54 +348,8 @@ class _Rewriting:
                 )
 
 
-def _marked(new: Node, span: Span | None) -> Node:
-    """Give a node the place of what was written in its stead; its parts keep theirs."""
-    if span is not None:
-        new.meta.update(start=span[0], end=span[1])
-    return new
-
-
-def _value(item: Node) -> Node:
-    """Return an entry of the SELECT list without its alias."""
-    return bare(item.this if isinstance(item, exp.Alias) else item)
-
-
 def _named(item: Node) -> Node:
     """Return how ORDER BY names an entry of the SELECT list: by its alias, or as it is written."""
     if isinstance(item, exp.Alias):
         return exp.column(exp.to_identifier(item.alias, quoted=True))
-    return _value(item)
-
-
-def _is_key(item: Node) -> bool:
-    """Return whether an entry of the SELECT list is neither an aggregate nor a constant."""
-    value = _value(item)
-    aggregates = value.find(exp.AggFunc, exp.Window, exp.Star, exp.Query)
-    return aggregates is None and value.find(exp.Column) is not None
-
-
-def _indicator(condition: Node) -> Node:
-    """Return 1 where a condition is true, 0 where it is false, NULL where it is NULL."""
-    inverse = exp.Not(this=exp.Paren(this=condition.copy()))
-    one, zero = exp.Literal.number(1), exp.Literal.number(0)
-    return exp.Case(ifs=[exp.If(this=condition, true=one), exp.If(this=inverse, true=zero)])
-
-
-def _conjuncts(node: Node) -> Iterator[Node]:
-    """Yield the conditions that AND combines."""
-    waiting = [node]
-    while waiting:
-        part = waiting.pop()
-        inner = bare(part)
-        if isinstance(inner, exp.And):
-            waiting += [inner.expression, inner.this]
-        else:
-            yield part
-
-
-def _all(parts: list[Node]) -> Node:
-    """Combine conditions by AND."""
-    first, *rest = parts
-    for part in rest:
-        first = exp.And(this=first, expression=part)
-    return first
+    return unaliased(item)

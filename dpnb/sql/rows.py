@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import expressions as exp
 
-from dpnb.sql.domains import is_written
+from dpnb.sql.grammar import is_written
 from dpnb.sql.names import own_nodes
 from dpnb.sql.source import Node, Source
 

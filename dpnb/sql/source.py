@@ -335,3 +335,10 @@ def placed(node: Node, written: Node) -> Node:
         for part in node.walk():
             part.meta.update(start=start, end=end)
     return node
+
+
+def bare(node: Node) -> Node:
+    """Remove the brackets around a node."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node

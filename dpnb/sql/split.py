@@ -12,14 +12,13 @@ from dpnb.errors import nearest
 from dpnb.schema.partition import Label, declared
 from dpnb.sql.aggregates import Aggregates, holds_result, is_result, same
 from dpnb.sql.canonical import unused
-from dpnb.sql.conditions import bare
 from dpnb.sql.keys import Keys
 from dpnb.sql.listing import Listing
 from dpnb.sql.query import MAX_CELLS, Aggregate, Derived, Key
 from dpnb.sql.quoting import as_written
 from dpnb.sql.scalars import Scalars
 from dpnb.sql.shown import Column, Expression, Field, Kind, OuterPart, is_label, parts
-from dpnb.sql.source import Node
+from dpnb.sql.source import Node, bare
 from dpnb.sql.statistics import is_statistic
 from dpnb.sql.unanswered import counted
 from dpnb.sql.windows import read_window

@@ -7,6 +7,7 @@ import time
 
 import duckdb
 import pytest
+import sqlglot
 
 from dpnb import Boolean, Category, Date, Integer, Schema, Table, Timestamp
 from dpnb.codes import StepFunction
@@ -263,7 +264,7 @@ def test_outputs_are_plain_values():
     )
 
     def read(text):
-        select = domains.sqlglot.parse_one(f"SELECT {text}", read="duckdb")
+        select = sqlglot.parse_one(f"SELECT {text}", read="duckdb")
         return reader.outputs(select.expressions[0])
 
     column, months, holds = read("DATE_TRUNC('year', day)")
@@ -284,7 +285,7 @@ def test_a_value_without_a_result_is_named():
         ("CAST(city AS INTEGER)", "city = 'Paris'"), ("age * 9223372036854775807", "age = -3"),
         ("1 // DATE_DIFF('day', DATE '2024-02-29', day)", "day = 2024-02-29"),
     ]:  # fmt: skip
-        node = domains.sqlglot.parse_one(f"SELECT {text}", read="duckdb").expressions[0]
+        node = sqlglot.parse_one(f"SELECT {text}", read="duckdb").expressions[0]
         with pytest.raises(SqlError, match=re.escape(shown)):
             reader.outputs(node)
 
