@@ -144,6 +144,10 @@ class TestMeaning:
         plain = f"SELECT AVG(price) FROM sales s JOIN products p {MATCH} WHERE {where}"
         assert describe(parse(text, TABLES)) == describe(parse(plain, TABLES))
 
+    def test_a_second_equality_with_the_same_table_is_a_condition(self):
+        text = f"SELECT COUNT(*) FROM sales s, products p WHERE {MATCH[3:]} AND s.other_id = p.product_id"
+        assert "other_id" in parse(text, TABLES).where.columns
+
     def test_a_shared_condition_is_one_of_every_part(self):
         match = MATCH[3:]
         with pytest.raises(SqlError, match="a join needs a condition"):
