@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from dpnb import Budget, Category, Date, Integer, Real, Schema, Session, Table
+from dpnb import Boolean, Budget, Category, Date, Integer, Real, Schema, Session, Table, Timestamp
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.schema.reading import canonical
 from tests.kit.noise import BlindNoise
@@ -33,10 +33,20 @@ BASES = {
     "large": ["9007199254740993", "18446744073709551615", "1"],
     "larger": ["36893488147419103232", "1", "1"],
     "days": ["2024-01-05", "2024-02-29", "2024-02-29"],
+    "times": ["2024-01-05 08:30", "2024-02-29T23:10:00", "2024-03-31 01:30:00+01:00"],
     "words": ["a", "b", "b"],
     "nothing": ["", "", ""],
 }
-MORE = ["", "word", "2.5", "True", "12345678901234567890123", "nan", " 7", "2024-03-01"]
+MORE = [
+    "",
+    "word",
+    "2.5",
+    "True",
+    "12345678901234567890123",
+    "nan",
+    " 7",
+    "2024-03-01 09:00Z",
+]
 
 
 def schema():
@@ -52,6 +62,10 @@ def schema():
         kinds[f"{base} whole"] = Integer(-10, 10_000)
         if base in ("days", "nothing", "whole"):
             kinds[f"{base} day"] = Date("2024-01-01", "2024-12-31")
+        if base == "times":
+            kinds[f"{base} moment"] = Timestamp("2024-01-01", "2024-04-01", "day")
+        if base in ("truths", "reals"):
+            kinds[f"{base} truth"] = Boolean()
         undeclared.append(f"{base} undeclared")
     return Schema(kinds, undeclared=undeclared)
 
