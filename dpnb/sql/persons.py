@@ -23,7 +23,7 @@ from dpnb.sql.features import Feature, Order, Per, Persons
 from dpnb.sql.functions import Function
 from dpnb.sql.quoting import as_written
 from dpnb.sql.relations import Relation, read_from
-from dpnb.sql.source import Node, Source, others
+from dpnb.sql.source import Node, Source, bare, others
 from dpnb.sql.values import Case, Column, Number, Value
 
 _PER: dict[type, Per] = {
@@ -205,8 +205,9 @@ class PersonsReader:
 
     def argument(self, node: Node, per: Per, conditions: Conditions) -> Value:
         """Read the argument of an aggregate."""
-        function = Function.SUM if per in _NUMERIC else Function.COUNT
-        value = Arguments(conditions).value(function, node)
+        # the least and the largest of a column may be a date or a truth, of an expression a number
+        counts = per is Per.COUNT or (per not in _NUMERIC and isinstance(bare(node), exp.Column))
+        value = Arguments(conditions).value(Function.COUNT if counts else Function.SUM, node)
         named = conditions.schema[value.name] if isinstance(value, Column) else None
         if per in (Per.MIN, Per.MAX) and isinstance(named, Category):
             self.refuse("categories have no order", "Use ANY_VALUE, or BOOL_OR(x = 'a').", node)

@@ -89,7 +89,8 @@ FEATURES = [
     "COUNT(*)", "COUNT(amount)", "COUNT_IF(place = 2)", "COUNT(DISTINCT shop)", "COUNT(DISTINCT day)",
     "COUNT(*) FILTER (WHERE amount > 2)", "SUM(amount)", "SUM(price)", "SUM(price) FILTER (WHERE shop = 'a')",
     "SUM(CASE WHEN shop = 'a' THEN amount ELSE 3 END)", "AVG(amount)", "AVG(price)", "MIN(amount)", "MAX(price)",
-    "MEDIAN(price)", "MAX(amount * 2)", "FIRST(amount ORDER BY day)", "LAST(price ORDER BY day)",
+    "MEDIAN(price)", "MAX(amount * 2)", "MAX(amount % 5)", "MIN(MONTH(day))", "MAX(CAST(amount > 4 AS INTEGER) * 3)",
+    "COUNT(CASE WHEN amount > 2 THEN shop END)", "COUNT(CASE WHEN place = 2 THEN 'there' END)", "FIRST(amount ORDER BY day)", "LAST(price ORDER BY day)",
     "ARG_MAX(amount, day)", "ARG_MIN(place, day)", "ANY_VALUE(place) FILTER (WHERE place = 3)",
     "CAST(BOOL_OR(amount > 5) AS INTEGER)", "CAST(BOOL_AND(amount < 5) AS INTEGER)",
 ]  # fmt: skip
