@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import NoneType
 
 from sqlglot import expressions as exp
 
-from dpnb.sql.source import Node
+from dpnb.sql.source import Node, bare
 
 
 def conjuncts(node: Node) -> list[Node]:
@@ -37,6 +38,28 @@ def conjuncts(node: Node) -> list[Node]:
         rest = exp.Paren(this=rest)
         result = rest if result is None else exp.Or(this=result, expression=rest)
     return [*shared, result]
+
+
+def alternative(node: Node) -> tuple[Node, Node] | None:
+    """Return the condition and the value of a CASE that is NULL otherwise; None for others.
+
+    Examples
+    --------
+    >>> import sqlglot
+    >>> [part.sql() for part in alternative(sqlglot.parse_one("CASE WHEN y > 3 THEN x END"))]
+    ['y > 3', 'x']
+    """
+    inner = bare(node)
+    if isinstance(inner, exp.If):
+        branches, last, subject = [inner], inner.args.get("false"), None
+    elif isinstance(inner, exp.Case):
+        branches, last, subject = inner.args["ifs"], inner.args.get("default"), inner.this
+    else:
+        return None
+    if len(branches) != 1 or not isinstance(bare(last), exp.Null | NoneType):
+        return None
+    test, value = branches[0].this, bare(branches[0].args["true"])
+    return (test if subject is None else exp.EQ(this=subject, expression=test)), value
 
 
 def conjunction(tests: Sequence[Node]) -> Node | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import NoReturn
@@ -59,10 +60,13 @@ class Arguments:
         """The condition of WHERE."""
         self._counted: Predicate = EVERY
         """What the rows satisfy for which an argument, or a branch of it, is computed."""
+        self._counts = False
+        """Whether it matters only if a value is there: COUNT takes texts and dates, too."""
 
     def value(self, function: Function, node: Node, condition: Predicate = EVERY) -> Value:
         """Read the argument of an aggregate with a FILTER; check that its bounds are usable."""
         self._counted = And((self.rows, condition))
+        self._counts = function is Function.COUNT
         inner = node
         while isinstance(inner, exp.Paren):
             inner = inner.this
@@ -154,24 +158,30 @@ class Arguments:
             return self._of_one_column(Function.SUM, node)
         if isinstance(node, exp.Column):
             column = self.conditions.column(node)
-            if not self.schema[column].numeric:
+            kind = self.schema[column]
+            if not kind.numeric and self._counts:
+                present = Within(column, ((kind.scale.low, kind.scale.high),))
+                return Case(((present, Number(Fraction(1))),), None)
+            if not kind.numeric:
                 name = self.conditions.scope.spelled(column)
                 self.refuse(
                     f"{name!r} is not a numeric column",
                     f"Write CAST({as_written(name)} AS INTEGER)."
-                    if isinstance(self.schema[column], Boolean)
+                    if isinstance(kind, Boolean)
                     else f"Compare it in a condition: CASE WHEN {name} = ... THEN 1 ELSE 0 END.",
                     node,
                 )
             return Column(column)
         if isinstance(node, exp.Null):
             return None
+        if self._counts and is_constant(node) and self._has_no_size(node):
+            return Number(Fraction(1))
         if isinstance(node, exp.Neg) and not isinstance(node.this, exp.Literal):
             return self._operation(
-                "*", Number(Fraction(-1)), self._value(node.this, depth + 1), node
+                "*", Number(Fraction(-1)), self._operand(node.this, depth + 1), node
             )
         if type(node) in OPERATORS and not others(node.args, "this", "expression", "typed", "safe"):
-            left, right = (self._value(part, depth + 1) for part in (node.this, node.expression))
+            left, right = (self._operand(part, depth + 1) for part in (node.this, node.expression))
             return self._operation(OPERATORS[type(node)], left, right, node)
         if isinstance(node, exp.Case):
             return self._case(node, depth)
@@ -181,6 +191,17 @@ class Arguments:
             self.refuse("subqueries are not supported", "Write the values out.", node)
         self.conditions.check_names(node)
         self.refuse("this is not supported inside an aggregate", _ALLOWED, node)
+
+    def _operand(self, node: Node, depth: int) -> Value | None:
+        """Read what is computed with: a number, also where it only counts whether it is there."""
+        counts, self._counts = self._counts, False
+        value = self._value(node, depth)
+        self._counts = counts
+        return value
+
+    def _has_no_size(self, node: Node) -> bool:
+        """Return whether a constant is a text, a truth or a date."""
+        return isinstance(self.conditions.constants.value(node), str | bool | datetime.date)
 
     def _is_plain(self, node: Node) -> bool:
         """Return whether a node is arithmetic and CASE on numeric columns as they stand."""

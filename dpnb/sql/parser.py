@@ -29,7 +29,7 @@ from dpnb.sql.quantiles import spread
 from dpnb.sql.query import Key, Query, Union
 from dpnb.sql.quoting import meant, names_of
 from dpnb.sql.relations import read_from
-from dpnb.sql.rewriting import counted, filtered, rewritten, turned
+from dpnb.sql.rewriting import chosen, counted, filtered, rewritten, turned
 from dpnb.sql.source import Node, Source, others
 from dpnb.sql.spellings import spelled
 from dpnb.sql.split import Splitter
@@ -122,6 +122,7 @@ def _parsed(
             written = turned(source, tables, source.tree())
             if public is not None:
                 written = filtered(tables, written)
+            written = chosen(source, written)
             check_correlated(source, written)
             if isinstance(written, exp.Select):
                 written = counted(source, tables, written)

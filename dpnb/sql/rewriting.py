@@ -15,7 +15,7 @@ from dpnb.schema.partition import declared, labels
 from dpnb.schema.predicates import EVERY, And, Predicate, Within, simplify
 from dpnb.schema.table import Table
 from dpnb.sql.conditions import Conditions
-from dpnb.sql.conjuncts import conjunction, conjuncts
+from dpnb.sql.conjuncts import alternative, conjunction, conjuncts
 from dpnb.sql.constants import is_constant
 from dpnb.sql.quoting import as_written
 from dpnb.sql.source import Node, Source, bare, others
@@ -125,6 +125,28 @@ def filtered(tables: Mapping[str, Table], tree: Node) -> Node:
     return tree
 
 
+def chosen(source: Source, tree: Node) -> Node:
+    """Write ``COUNT(DISTINCT CASE WHEN y > 3 THEN x END)`` with FILTER; changes the tree."""
+    for count in [*tree.find_all(exp.Count)]:
+        values = count.this.expressions if isinstance(count.this, exp.Distinct) else []
+        found = alternative(values[0]) if len(values) == 1 else None
+        if found is not None and isinstance(found[1], exp.Column):
+            test, value = found
+            _only(source, count, exp.Count(this=exp.Distinct(expressions=[value])), test)
+    return tree
+
+
+def _only(source: Source, aggregate: Node, new: Node, test: Node) -> None:
+    """Write another aggregate of the rows that satisfy a condition in place of one."""
+    place, parent = source.span(aggregate), aggregate.parent
+    if isinstance(parent, exp.Filter) and isinstance(parent.expression, exp.Where):
+        parent.expression.set("this", conjunction([parent.expression.this, test]))
+        aggregate.replace(marked(new, place))
+        return
+    where = exp.Where(this=test)
+    aggregate.replace(marked(exp.Filter(this=marked(new, place), expression=where), place))
+
+
 def _names_only(node: Node, table: str) -> bool:
     """Return whether a condition names columns of one table alone, each with its table."""
     columns = [*node.find_all(exp.Column)]
@@ -153,6 +175,9 @@ class _Rewriting:
         for node in [*self.tree.find_all(exp.Count)]:
             if self._is_id(bare(node.this)):
                 node.replace(marked(count_of_rows(), self.source.span(node)))
+            found = alternative(node.this)
+            if found is not None and self._is_id(bare(found[1])):
+                _only(self.source, node, count_of_rows(), found[0])
         self._group()
         self._distinct()
         self._order()

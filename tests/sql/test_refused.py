@@ -322,7 +322,7 @@ REFUSED = [
     ("SELECT AVG(age * day) FROM t", "'day' is not a numeric column", "day", "CASE WHEN day ="),
     ("SELECT COUNT(age + sex) FROM t", "'sex' is not a numeric column", "sex", "CASE WHEN"),
     (
-        "SELECT COUNT(CASE WHEN age > 30 THEN sex END) FROM t",
+        "SELECT SUM(CASE WHEN age > 30 THEN sex END) FROM t",
         "'sex' is not a numeric column",
         "sex",
         "CASE WHEN",

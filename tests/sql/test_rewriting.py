@@ -116,6 +116,13 @@ SAME = [
     ("SELECT AVG(CAST(age > 30 AS INTEGER)) AS s FROM t", "SELECT AVG(CASE WHEN age > 30 THEN 1 WHEN age <= 30 THEN 0 END) AS s FROM t"),
     ("SELECT COUNTIF(yes) AS n FROM t", "SELECT COUNT(*) FILTER (WHERE yes = 1) AS n FROM t"),
     ("SELECT COUNT(wage > 3) AS n FROM t", "SELECT COUNT(CASE WHEN wage > 3 THEN 1 WHEN wage <= 3 THEN 0 END) AS n FROM t"),
+    # what is counted only where a condition holds
+    ("SELECT COUNT(DISTINCT CASE WHEN age > 30 THEN person END) AS n FROM t", "SELECT COUNT(DISTINCT person) FILTER (WHERE age > 30) AS n FROM t"),
+    ("SELECT COUNT(DISTINCT IF(age > 30 OR yes, shop, NULL)) FILTER (WHERE wage > 3) AS n FROM t", "SELECT COUNT(DISTINCT shop) FILTER (WHERE wage > 3 AND (age > 30 OR yes = 1)) AS n FROM t"),
+    ("SELECT COUNT(DISTINCT CASE sex WHEN 'f' THEN shop ELSE NULL END) AS n FROM t", "SELECT COUNT(DISTINCT shop) FILTER (WHERE sex = 'f') AS n FROM t"),
+    ("SELECT COUNT(CASE WHEN yes THEN person END) AS n FROM t", "SELECT COUNT(*) FILTER (WHERE yes) AS n FROM t"),
+    ("SELECT COUNT(CASE WHEN yes THEN 'x' END) AS n FROM t", "SELECT COUNT(CASE WHEN yes THEN 1 END) AS n FROM t"),
+    ("SELECT COUNT(CASE WHEN yes THEN sex WHEN age > 30 THEN DATE '2024-01-01' END) AS n FROM t", "SELECT COUNT(CASE WHEN yes THEN CASE WHEN sex IS NOT NULL THEN 1 END WHEN age > 30 THEN TRUE END) AS n FROM t"),
     # functions of other systems
     ("SELECT SUM(SAFE_MULTIPLY(SAFE_ADD(age, 1), SAFE_SUBTRACT(yes, 2))) AS s FROM t", "SELECT SUM((age + 1) * (yes - 2)) AS s FROM t"),
     ("SELECT SUM(SAFE_NEGATE(wage)) AS s FROM t", "SELECT SUM(-wage) AS s FROM t"),
@@ -153,6 +160,7 @@ ALONE = (
     "TOP", "top", "(t",
     "SAFE_", "NVL2", "ZEROIFNULL", "SQUARE", "REGEXP_CONTAINS", "UNIX_DATE",
     "STD(", "IIF(", "VAR(", "RIGHT", "age <= 30", "SELECT COUNT(*) AS n, sex", "COUNT(*) AS shop", "COUNTIF",
+    "THEN DATE",
 )  # fmt: skip
 """Not so in DuckDB, with groups that it does not have, or in another order of columns."""
 
