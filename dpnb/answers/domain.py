@@ -5,12 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.codes import Code, Interval
 from dpnb.schema.predicates import And, Predicate, Within, simplify
 from dpnb.schema.schema import Schema
-from dpnb.sql.values import Arithmetic, Case, Column, Mapped, Number, Value, bounds_of, subvalues
+from dpnb.sql.values import (
+    Arithmetic,
+    Call,
+    Case,
+    Column,
+    Mapped,
+    Number,
+    Value,
+    bounds_of,
+    subvalues,
+)
 from dpnb.views.histogram import Histogram
 from dpnb.views.measures import Count, Distinct, Sum, Units
 from dpnb.views.text import predicate_text
@@ -72,6 +83,8 @@ def _varies(value: Value, schema: Schema) -> bool:
     """Return whether a value may differ among rows that meet the same conditions."""
     if isinstance(value, Arithmetic):
         return _varies(value.left, schema) or _varies(value.right, schema)
+    if isinstance(value, Call):
+        return any(_varies(part, schema) for part in value.parts)
     if isinstance(value, Case):
         results = (value.default, *(result for _, result in value.branches))
         return any(result is not None and _varies(result, schema) for result in results)
@@ -243,7 +256,7 @@ class Domain:
             return self._mapped(value)
         if isinstance(value, Arithmetic):
             return self._arithmetic(value)
-        return self._case(value)
+        return self._call(value) if isinstance(value, Call) else self._case(value)
 
     def _mapped(self, value: Mapped) -> tuple[Values, Bools, Bools]:
         import numpy as np
@@ -270,6 +283,19 @@ class Domain:
             work = {"+": np.add, "-": np.subtract, "*": np.multiply}[value.operator]
             values = work(a, b)
         return values, known_a & known_b, present_a & present_b
+
+    def _call(self, value: Call) -> tuple[Values, Bools, Bools]:
+        import numpy as np
+
+        values, known, present = zip(*map(self._value, value.parts), strict=True)
+        if value.function == "ABS":
+            return np.abs(values[0]), known[0], present[0]
+        pick, absent = (np.minimum, np.inf) if value.function == "LEAST" else (np.maximum, -np.inf)
+        shown = [np.where(there, one, absent) for one, there in zip(values, present, strict=True)]
+        # what is missing does not matter
+        alike = [each | ~there for each, there in zip(known, present, strict=True)]
+        some = reduce(np.logical_or, present)
+        return np.where(some, reduce(pick, shown), 0.0), reduce(np.logical_and, alike), some
 
     def _case(self, value: Case) -> tuple[Values, Bools, Bools]:
         import numpy as np
@@ -333,6 +359,9 @@ def _conditions(value: Value) -> Iterable[Predicate]:
     if isinstance(value, Arithmetic):
         yield from _conditions(value.left)
         yield from _conditions(value.right)
+    if isinstance(value, Call):
+        for part in value.parts:
+            yield from _conditions(part)
     if isinstance(value, Case):
         for condition, result in value.branches:
             yield condition

@@ -20,7 +20,7 @@ from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import EVERY, And, Predicate, Within
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
-from dpnb.sql.values import Arithmetic, Column, Mapped, Number, Value, bounds_of, present_in
+from dpnb.sql.values import Arithmetic, Call, Column, Mapped, Number, Value, bounds_of, present_in
 from dpnb.views.measures import MAX_SUMMED, Count, Distinct, Measure, Scan, Sum, Units
 
 
@@ -499,6 +499,9 @@ class Dialect:
                 operation = self.times if value.operator == "*" else self.over
                 return f"({operation(left, right)})"
             return f"({left} {value.operator} {right})"
+        if isinstance(value, Call):
+            # missing operands are left out by all engines
+            return f"{value.function}({', '.join(map(part, value.parts))})"
         branches = " ".join(
             f"WHEN {self.predicate(condition)} THEN {self._result(result, kind)}"
             for condition, result in value.branches

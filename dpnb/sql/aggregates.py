@@ -13,9 +13,10 @@ from dpnb.schema.predicates import EVERY, And, Predicate, simplify
 from dpnb.sql.canonical import default_alias, unused
 from dpnb.sql.conditions import Conditions
 from dpnb.sql.contributions import Contributions
-from dpnb.sql.expressions import MAX_DEPTH, OPERATORS, Arguments
+from dpnb.sql.expressions import MAX_DEPTH, Arguments
 from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf
 from dpnb.sql.functions import Function, Measured
+from dpnb.sql.operators import OPERATORS
 from dpnb.sql.query import Aggregate, Derived
 from dpnb.sql.source import Node, bare, others
 from dpnb.sql.statistics import Statistics, is_statistic
@@ -144,6 +145,12 @@ class Aggregates:
             if others(argument.args):
                 self.refuse("COUNT(*) takes no EXCLUDE or REPLACE", SHAPE, node)
             return Aggregate(Function.COUNT, None, condition, alias or "count")
+        if function is Function.COUNT and self.arguments.is_joint(argument):
+            self.conditions.products.check(argument)
+            there = exp.Not(this=exp.Is(this=exp.paren(argument.copy()), expression=exp.Null()))
+            both = And((condition, self.conditions.predicate(there)))
+            alias = alias or "_".join(["count", *sorted(self.conditions.columns(argument))])[:60]
+            return Aggregate(Function.COUNT, None, simplify(both, self.conditions.schema), alias)
         value = self.arguments.value(function, argument, condition)
         # a constant is never missing: COUNT(1) is COUNT(*)
         counted = None if function is Function.COUNT and isinstance(value, Number) else value

@@ -17,7 +17,7 @@ from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import plain_formula, read_formula
 from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Derived, Key, Query
-from dpnb.sql.values import Arithmetic, Case, Column, Mapped, Number, Value
+from dpnb.sql.values import Arithmetic, Call, Case, Column, Mapped, Number, Value
 
 
 def plain_value(value: Value | None) -> Any:
@@ -35,6 +35,8 @@ def plain_value(value: Value | None) -> Any:
         return {"map": [value.column, pieces, None if null is None else str(null)]}
     if isinstance(value, Arithmetic):
         return {value.operator: [plain_value(value.left), plain_value(value.right)]}
+    if isinstance(value, Call):
+        return {value.function: [plain_value(part) for part in value.parts]}
     branches = [[plain(condition), plain_value(result)] for condition, result in value.branches]
     return {"case": [*branches, plain_value(value.default)]}
 
@@ -54,9 +56,13 @@ def read_value(data: Any) -> Value | None:
         *branches, default = parts
         cases = tuple((predicates.read(test), read_value(result)) for test, result in branches)
         return Case(cases, read_value(default))
-    left, right = (read_value(part) for part in parts)
-    if left is None or right is None:
-        raise ValueError("arithmetic has two operands")
+    operands = tuple(read_value(part) for part in parts)
+    known = tuple(part for part in operands if part is not None)
+    if len(known) != len(operands):
+        raise ValueError("an operand of a number is missing")
+    if word in ("ABS", "LEAST", "GREATEST"):
+        return Call(word, known)
+    left, right = known
     return Arithmetic(word, left, right)
 
 

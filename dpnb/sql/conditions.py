@@ -17,6 +17,7 @@ from dpnb.schema.timestamps import Date, Timestamp
 from dpnb.schema.types import Boolean
 from dpnb.sql.constants import TRUTHS, Constants, is_constant, number
 from dpnb.sql.domains import Domains
+from dpnb.sql.operators import branches_of, depends_on
 from dpnb.sql.products import MOST_CODES, Products, is_small
 from dpnb.sql.quoting import as_written
 from dpnb.sql.relations import Relation, Scope
@@ -62,7 +63,7 @@ class Conditions:
         self.domains = Domains(
             source.refuse, self.column, self.constants.value, self.schema, scope.spelled
         )
-        self._products = Products(self.domains)
+        self.products = Products(self.domains)
 
     def _refuse_undeclared(self, node: Node, relations: Sequence[Relation]) -> None:
         for relation in relations:
@@ -143,9 +144,9 @@ class Conditions:
 
     def is_expression(self, node: Node) -> bool:
         """Return whether a node has columns, and all of them are one declared column."""
-        return len(self._columns(node)) == 1
+        return len(self.columns(node)) == 1
 
-    def _columns(self, node: Node) -> set[str]:
+    def columns(self, node: Node) -> set[str]:
         """Return the declared columns in a node; none if some are unknown, or not of one table."""
         columns = [
             {name for _, name in self.scope.find(part.name, _qualifier(part))}
@@ -155,7 +156,7 @@ class Conditions:
 
     def _is_product(self, node: Node) -> bool:
         """Return whether a condition is about several columns together, of few combinations."""
-        columns = sorted(self._columns(node))
+        columns = sorted(self.columns(node))
         is_closed = node.find(exp.AggFunc, exp.Window) is None
         return len(columns) > 1 and is_closed and is_small(columns, self.schema)
 
@@ -163,7 +164,7 @@ class Conditions:
         """Read a condition as a simplified predicate."""
         found = simplify(self._condition(node, negated=False), self.schema)
         if any(self._is_product(part) for part in _atoms(node)):
-            return self._products.merged(found, node)
+            return self.products.merged(found, node)
         return found
 
     def _condition(self, node: Node, *, negated: bool) -> Predicate:
@@ -188,7 +189,7 @@ class Conditions:
         if not _is_plain(node) and self.is_expression(node):
             return self.domains.condition(node, negated=negated)
         if next(_atoms(node)) is node and self._is_product(node):
-            return self._products.condition(node, negated=negated)
+            return self.products.condition(node, negated=negated)
         if isinstance(node, exp.Column):
             column = self.column(node)
             value = self._of_kind(self.schema[column], not negated, node, column)
@@ -238,11 +239,38 @@ class Conditions:
             equal = self._equal(exp.NullSafeEQ(this=test, expression=node.expression))
             return _complement(equal, self.schema)
         if isinstance(value, exp.Null):
-            return Within(self.column(bare(test)), (), null=True)
+            return self.missing(test)
         if isinstance(value, exp.Boolean) and not isinstance(bare(test), exp.Column):
             return self._condition(test, negated=not value.this)
         column = self.column(bare(test))
         return Within(column, self._compare(column, "=", value))
+
+    def missing(self, node: Node) -> Predicate:
+        """Read the condition that a value is NULL: one of several columns by those of its parts."""
+        node = bare(node)
+        if is_constant(node):
+            return NONE if node.find(exp.Null) is None else EVERY
+        if isinstance(node, exp.Case | exp.If):
+            return self._missing_result(node)
+        parts, is_strict = depends_on(node)
+        if parts:
+            missing = tuple(map(self.missing, parts))
+            return Or(missing) if is_strict else And(missing)
+        if not isinstance(node, exp.Column) and self.is_expression(node):
+            test = exp.Is(this=exp.paren(node.copy()), expression=exp.Null())
+            return self.domains.condition(test, negated=False)
+        return Within(self.column(node), (), null=True)
+
+    def _missing_result(self, node: Node) -> Predicate:
+        """Read the condition that a CASE has no result."""
+        rest, missing = EVERY, list[Predicate]()
+        branches, last = branches_of(node)
+        for test, result in branches:
+            condition = self.predicate(test)
+            missing.append(And((rest, condition, self.missing(result))))
+            rest = And((rest, _complement(condition, self.schema)))
+        missing.append(rest if last is None else And((rest, self.missing(last))))
+        return Or(tuple(missing))
 
     def _within(self, column: str, intervals: Sequence[Interval], negated: bool) -> Within:
         if negated:
@@ -268,7 +296,7 @@ class Conditions:
             self.refuse(
                 "one side of a comparison must be a column alone",
                 f"Move the arithmetic to the other side of {operator}."
-                if len(self._columns(node)) == 1
+                if len(self.columns(node)) == 1
                 else _FEW,
                 left,
             )

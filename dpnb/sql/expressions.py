@@ -12,15 +12,26 @@ from sqlglot import expressions as exp
 from dpnb.codes import Interval
 from dpnb.schema.columns import Category
 from dpnb.schema.predicates import EVERY, NONE, And, Predicate, Within
-from dpnb.schema.timestamps import Date, Timestamp
+from dpnb.schema.timestamps import EPOCH, Date, Timestamp
 from dpnb.schema.types import Boolean
 from dpnb.sql.conditions import Conditions, example
 from dpnb.sql.constants import is_constant
 from dpnb.sql.functions import Function
 from dpnb.sql.narrowing import codes_of
+from dpnb.sql.operators import (
+    CALLS,
+    OPERATORS,
+    branches_of,
+    called,
+    first_present,
+    is_called,
+    operands,
+    shows_column,
+    sign,
+)
 from dpnb.sql.outputs import MOST_PIECES, fraction
 from dpnb.sql.quoting import as_written
-from dpnb.sql.source import Node, others
+from dpnb.sql.source import Node, bare, others
 from dpnb.sql.values import (
     Arithmetic,
     Case,
@@ -37,8 +48,9 @@ MAX_DEPTH = 40
 """Largest nesting depth of operations; the engine refuses deeper trees."""
 LARGEST = Fraction(10) ** 150
 """Products of two numbers of this size are still finite as floats."""
-OPERATORS: dict[type, Operator] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
-_ALLOWED = "Use columns, numbers, + - * / and CASE WHEN ... THEN ... ELSE ... END."
+_ALLOWED = "Use columns, numbers, + - * /, ABS, LEAST, GREATEST, COALESCE and CASE WHEN ... END."
+_DAYS = ("DAY", "DAYS")
+_EPOCH = exp.cast(exp.Literal.string(EPOCH.isoformat()), exp.DataType.Type.DATE)
 _DIGITS = 4_000
 
 
@@ -152,10 +164,13 @@ class Arguments:
             self.refuse("the expression is nested too deeply", "Flatten it.", node)
         if isinstance(node, exp.Paren):
             return self._value(node.this, depth + 1)
-        if isinstance(node, exp.If):
-            node = exp.Case(ifs=[node], default=node.args.get("false"))
         if not isinstance(node, exp.Column) and self._is_mapped(node):
             return self._of_one_column(Function.SUM, node)
+        days = self._days(node, depth)
+        if days is not None:
+            return days
+        if is_called(node):
+            return self._called(node, depth)
         if isinstance(node, exp.Column):
             column = self.conditions.column(node)
             kind = self.schema[column]
@@ -183,7 +198,7 @@ class Arguments:
         if type(node) in OPERATORS and not others(node.args, "this", "expression", "typed", "safe"):
             left, right = (self._operand(part, depth + 1) for part in (node.this, node.expression))
             return self._operation(OPERATORS[type(node)], left, right, node)
-        if isinstance(node, exp.Case):
+        if isinstance(node, exp.Case | exp.If):
             return self._case(node, depth)
         if isinstance(node, (exp.Literal, exp.Neg, exp.Placeholder)):
             return Number(self.number(node))
@@ -222,19 +237,24 @@ class Arguments:
             return not divided and self._is_plain(node.this) and self._is_plain(node.expression)
         return isinstance(node, exp.Literal | exp.Placeholder | exp.Null)
 
+    def is_joint(self, node: Node) -> bool:
+        """Return whether a node computes from several columns with more than arithmetic and CASE."""
+        several = not isinstance(bare(node), exp.Column) and len(self.conditions.columns(node)) > 1
+        is_closed = node.find(exp.AggFunc, exp.Window, exp.Select) is None
+        return is_closed and several and not self._is_plain(node)
+
     def _is_mapped(self, node: Node) -> bool:
         """Return whether a node is read as numbers of the codes of its only column."""
         is_closed = node.find(exp.AggFunc, exp.Window, exp.Select) is None
-        return is_closed and not self._is_plain(node) and self.conditions.is_expression(node)
+        if not is_closed or self._is_plain(node) or not self.conditions.is_expression(node):
+            return False
+        (column,) = self.conditions.domains.columns(node)
+        kind = self.schema[column]
+        is_wide = not kind.scale.integral or kind.scale.high - kind.scale.low >= MOST_PIECES
+        return not (kind.numeric and is_wide and shows_column(node))
 
     def _of_one_column(self, function: Function, node: Node) -> Value | None:
         """Read an expression of one column; return None if it is missing in every row."""
-        (column,) = self.conditions.domains.columns(node)
-        scale = self.schema[column].scale
-        if not scale.integral or scale.high - scale.low >= MOST_PIECES:
-            value = self._wide(node, column)
-            if value is not None:
-                return value
         column, found, holds = self.conditions.domains.outputs(node, self._codes)
         if function is Function.COUNT:
             numbers = found.then(lambda _: Fraction(1))
@@ -251,31 +271,58 @@ class Arguments:
         """Return codes that contain a column's in the rows that count."""
         return codes_of(self._counted, column, self.schema[column].scale)
 
-    def _wide(self, node: Node, column: str) -> Value | None:
-        """Read some functions of a column of very many values as CASE; return None for others."""
-        inner, scale = Column(column), self.schema[column].scale
-        constants = [*node.expressions, node.args.get("expression")]
-        constants = [part for part in constants if part is not None]
-        if not isinstance(node.this, exp.Column) or not all(map(is_constant, constants)):
-            return None
-        if not self.schema[column].numeric or len(constants) != (not isinstance(node, exp.Abs)):
-            return None
-        present = Within(column, ((scale.low, scale.high),))
-        if isinstance(node, exp.Abs):
-            negative = Within(column, self.schema[column].compare("<", 0))
-            return Case(((negative, commuted("*", Number(Fraction(-1)), inner)),), inner)
-        constant = Number(self.number(constants[0]))
-
-        def compared(operator: str) -> Within:
-            return Within(column, self.schema[column].compare(operator, constant.value))
-
-        if isinstance(node, exp.Least | exp.Greatest):
-            # a missing value is left out of the comparison
-            kept = compared("<=" if isinstance(node, exp.Least) else ">=")
-            return Case(((kept, inner),), constant)
+    def _called(self, node: Node, depth: int) -> Value | None:
+        """Read a function of numbers part by part."""
+        if isinstance(node, exp.Sign):
+            return sign(self.conditions.predicate, node)
+        if isinstance(node, exp.Nullif):
+            equal = exp.EQ(this=node.this.copy(), expression=node.expression.copy())
+            missing, value = self._test(equal), self._value(node.this, depth + 1)
+            return value if value is None or missing == NONE else Case(((missing, None),), value)
+        parts = [self._value(part, depth + 1) for part in operands(node)]
         if isinstance(node, exp.Coalesce):
-            return Case(((present, inner),), constant)
-        return Case(((compared("="), None),), inner) if isinstance(node, exp.Nullif) else None
+            return first_present(parts, self.schema)
+        return called(CALLS[type(node)], parts)
+
+    def _test(self, node: Node) -> Predicate:
+        """Read a condition that the reader made, which may hold for no declared value."""
+        if self.conditions.is_expression(node):
+            return self.conditions.domains.condition(node, negated=False)
+        return self.conditions.predicate(node)
+
+    def _days(self, node: Node, depth: int) -> Value | None:
+        """Read a difference of two columns of dates or times; None if a node is none."""
+        if not isinstance(node, exp.Sub | exp.DateDiff) or self.conditions.is_expression(node):
+            return None
+        sides = node.this, node.expression
+        if not all(map(self.conditions.is_expression, sides)):
+            return None
+        dates = [self._date(side) for side in sides]
+        if isinstance(node, exp.DateDiff) and (
+            None in dates or node.args["unit"].name not in _DAYS
+        ):
+            # a difference of how many units have begun since one day
+            parts = [node.copy(), node.copy()]
+            for part, side in zip(parts, sides, strict=True):
+                part.set("this", side.copy())
+                part.set("expression", _EPOCH.copy())
+            dates = [self._value(part, depth + 1) for part in parts]
+        left, right = dates
+        return None if left is None or right is None else Arithmetic("-", left, right)
+
+    def _date(self, node: Node) -> Value | None:
+        """Read a column of dates, or a day some whole number of days before or after one."""
+        inner = bare(node)
+        if isinstance(inner, exp.Column) and self.conditions.is_expression(inner):
+            column = self.conditions.column(inner)
+            return Column(column) if isinstance(self.schema[column], Date) else None
+        if isinstance(inner, exp.Add | exp.Sub) and is_constant(inner.expression):
+            date = self._date(inner.this)
+            if date is not None and inner.expression.find(exp.Interval) is None:
+                days = Number(self.number(inner.expression))
+                is_whole = days.value.denominator == 1
+                return Arithmetic(OPERATORS[type(inner)], date, days) if is_whole else None
+        return None
 
     def number(self, node: Node) -> Fraction:
         """Read a constant number of moderate size."""
@@ -321,15 +368,14 @@ class Arguments:
         return commuted(operator, left, right)
 
     def _case(self, node: Node, depth: int) -> Value | None:
-        if node.this is not None:
-            self.refuse("CASE x WHEN is not supported", "Write CASE WHEN x = ... THEN.", node)
         branches: list[tuple[Predicate, Value | None]] = []
         default: Value | None = None
         certain = False
-        for branch in node.args["ifs"]:
-            condition, counted = self.conditions.predicate(branch.this), self._counted
+        tests, last = branches_of(node)
+        for test, result in tests:
+            condition, counted = self.conditions.predicate(test), self._counted
             self._counted = And((counted, condition))
-            value = self._value(branch.args["true"], depth + 1)
+            value = self._value(result, depth + 1)
             self._counted = counted
             if certain or condition == NONE:
                 continue
@@ -337,7 +383,6 @@ class Arguments:
                 certain, default = True, value
             else:
                 branches.append((condition, value))
-        last = node.args.get("default")
         if last is not None:
             value = self._value(last, depth + 1)
             default = default if certain else value

@@ -24,7 +24,7 @@ from dpnb.schema.table import Table
 from dpnb.schema.types import Boolean
 from dpnb.sql.canonical import plain_value, read_value
 from dpnb.sql.narrowing import bounds_within
-from dpnb.sql.values import Arithmetic, Column, Number, Value
+from dpnb.sql.values import Column, Value, is_complete
 
 Order: TypeAlias = tuple[str, bool, bool]
 """A column, whether the largest value comes first, and whether a missing one does."""
@@ -118,14 +118,14 @@ class Feature:
             return True
         if self.counted(schema) != EVERY:
             return False
-        return self.value is not None and _present(self.value, schema)
+        return self.value is not None and is_complete(self.value, schema)
 
     def kind(self, schema: Schema, most: int, where: Predicate = EVERY) -> Kind | None:
         """Return the bounds of the column, where an id has at most ``most`` rows, all with ``where``.
 
         None if the bounds are too large.
         """
-        every = self.filter == EVERY and (self.value is None or _present(self.value, schema))
+        every = self.filter == EVERY and (self.value is None or is_complete(self.value, schema))
         if self.per is Per.COUNT:
             return whole_kind(1 if every else 0, most)
         if self.value is None:
@@ -155,15 +155,6 @@ def _there(column: str, schema: Schema) -> Predicate:
     """Return the condition that a column has a value."""
     scale = schema[column].scale
     return Within(column, ((scale.low, scale.high),))
-
-
-def _present(value: Value, schema: Schema) -> bool:
-    """Return whether a value is never missing in a row."""
-    if isinstance(value, Column):
-        return value.name in schema.complete
-    if isinstance(value, Arithmetic):
-        return _present(value.left, schema) and _present(value.right, schema)
-    return isinstance(value, Number)
 
 
 @dataclass(frozen=True, slots=True)

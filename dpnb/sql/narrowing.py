@@ -11,16 +11,27 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from dpnb.codes import Interval, Scale
 from dpnb.schema.predicates import EVERY, NONE, And, Or, Predicate, Within, simplify
-from dpnb.sql.values import Bounds, Case, Column, Mapped, Number, Value, bounds_of, image
+from dpnb.sql.values import (
+    Arithmetic,
+    Bounds,
+    Call,
+    Case,
+    Column,
+    Mapped,
+    Number,
+    Span,
+    Value,
+    bounds_of,
+    image,
+    result_of,
+)
 
 if TYPE_CHECKING:
     from dpnb.schema.schema import Schema
-
-Span: TypeAlias = tuple[Fraction, Fraction]
 
 STEPS = 256
 """Most steps of a search for rows that conditions allow; beyond them, some are supposed."""
@@ -113,6 +124,35 @@ def cases(case: Case, rows: Predicate, schema: Schema) -> Iterator[tuple[Predica
     yield rows, case.default
 
 
+def present(value: Value | None, schema: Schema) -> Predicate:
+    """Return the condition that a value is not missing; no value stands for the row itself."""
+    if value is None or isinstance(value, Number):
+        return EVERY
+    if isinstance(value, Column):
+        scale = schema[value.name].scale
+        everything = Within(value.name, ((scale.low, scale.high),))
+        return EVERY if value.name in schema.complete else everything
+    if isinstance(value, Mapped):
+        return Within(value.column, value.numbers.support, value.numbers.null is not None)
+    if isinstance(value, Arithmetic):
+        return And((present(value.left, schema), present(value.right, schema)))
+    if isinstance(value, Call):
+        return Or(tuple(present(part, schema) for part in value.parts))
+    return Or(
+        tuple(
+            And((condition, present(result, schema)))
+            for condition, result in cases(value, EVERY, schema)
+            if result is not None
+        )
+    )
+
+
+def _is_certain(value: Value, schema: Schema, rows: Predicate) -> bool:
+    """Return whether a value is missing in no row that satisfies a condition; False when in doubt."""
+    absent = negation(present(value, schema), schema)
+    return not allows(And((rows, absent)), schema)
+
+
 def span_of(value: Value, schema: Schema, rows: Predicate) -> Span | None:
     """Return the range of a value in the rows that satisfy a condition; None if all lack it."""
     if isinstance(value, Number):
@@ -140,6 +180,12 @@ def span_of(value: Value, schema: Schema, rows: Predicate) -> Span | None:
         ]
         known = [part for part in parts if part is not None]
         return (min(low for low, _ in known), max(high for _, high in known)) if known else None
+    if isinstance(value, Call):
+        found = [(part, span_of(part, schema, rows)) for part in value.parts]
+        there = [(part, span) for part, span in found if span is not None]
+        certain = [_is_certain(part, schema, rows) for part, _ in there]
+        spans = [span for _, span in there]
+        return result_of(value.function, spans, certain) if spans else None
     left, right = span_of(value.left, schema, rows), span_of(value.right, schema, rows)
     if left is None or right is None:
         return None

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from dpnb.codes import Code, Interval
 from dpnb.schema.columns import Kind
@@ -50,20 +50,12 @@ class Products:
     def condition(self, node: Node, *, negated: bool) -> Predicate:
         """Read a condition: the combinations for which it, or its negation, is true."""
         domains = self._domains
-        columns = sorted(domains.columns(node))
-        kinds = tuple(domains.kinds[column] for column in columns)
-        for kind in kinds:
-            domains.check(node, kind)
+        columns, kinds, text = self._read(node)
         at_once = min(domains.at_once(node, kind) for kind in kinds)
-        text = domains.text(node, {column: f"v{place}" for place, column in enumerate(columns)})
         try:
             found = _evaluated(text, kinds, at_once)
         except EvaluationError:
-            domains.refuse(
-                f"DuckDB cannot compute this from {' and '.join(columns)}",
-                "Check the types: CAST(x AS VARCHAR) makes a text, CAST(x AS DOUBLE) a number.",
-                node,
-            )
+            self._refuse_types(columns, node)
         except TimeLimitError:
             domains.refuse("this takes too long to evaluate", "Make it simpler.", node)
         if found.holds not in ("condition", "nothing"):
@@ -74,6 +66,31 @@ class Products:
         for place, column in enumerate(columns):
             domains.note(node, column, partial(_holds_for, rows.swapaxes(0, place)))
         return self._limited(union(rows, columns, domains.kinds), node)
+
+    def check(self, node: Node) -> None:
+        """Refuse an expression that is not made of known functions, or has no type."""
+        columns, kinds, text = self._read(node)
+        try:
+            type_of(text, Product(kinds))
+        except EvaluationError:
+            self._refuse_types(columns, node)
+
+    def _read(self, node: Node) -> tuple[list[str], tuple[Kind, ...], str]:
+        """Return the columns of an expression, their kinds, and its text with v0, v1, ... for them."""
+        domains = self._domains
+        columns = sorted(domains.columns(node))
+        kinds = tuple(domains.kinds[column] for column in columns)
+        for kind in kinds:
+            domains.check(node, kind)
+        names = {column: f"v{place}" for place, column in enumerate(columns)}
+        return columns, kinds, domains.text(node, names)
+
+    def _refuse_types(self, columns: Sequence[str], node: Node) -> NoReturn:
+        self._domains.refuse(
+            f"DuckDB cannot compute this from {' and '.join(columns)}",
+            "Check the types: CAST(x AS VARCHAR) makes a text, CAST(x AS DOUBLE) a number.",
+            node,
+        )
 
     def merged(self, predicate: Predicate, node: Node) -> Predicate:
         """Return a condition in the one spelling for its rows, if its columns have few combinations."""

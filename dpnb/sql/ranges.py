@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TypeAlias, assert_never
 
 from dpnb.codes import Interval, outward
-from dpnb.schema.predicates import EVERY, And, Or, Predicate, Within, simplify
+from dpnb.schema.predicates import EVERY, And, Predicate, Within, simplify
 from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import (
     Applied,
@@ -26,9 +26,9 @@ from dpnb.sql.formulas import (
     linear,
 )
 from dpnb.sql.functions import Function
-from dpnb.sql.narrowing import STEPS, Span, allows, cases, codes_of, negation, span_of
+from dpnb.sql.narrowing import STEPS, allows, codes_of, negation, present, span_of
 from dpnb.sql.query import Aggregate, Derived, Query
-from dpnb.sql.values import Arithmetic, Column, Mapped, Number, Value
+from dpnb.sql.values import Number, Span, Value
 
 Bound: TypeAlias = Fraction | float
 """An exact number, or a float if it is infinite."""
@@ -104,28 +104,6 @@ def _floats(span: Range) -> tuple[float, float]:
     return outward(span[0], -math.inf), outward(span[1], math.inf)
 
 
-def _present(value: Value | None, schema: Schema) -> Predicate:
-    """Return the condition that a value is not missing; no value stands for the row itself."""
-    if value is None or isinstance(value, Number):
-        return EVERY
-    if isinstance(value, Column):
-        scale = schema[value.name].scale
-        return (
-            EVERY if value.name in schema.complete else _within(value.name, (scale.low, scale.high))
-        )
-    if isinstance(value, Mapped):
-        return Within(value.column, value.numbers.support, value.numbers.null is not None)
-    if isinstance(value, Arithmetic):
-        return And((_present(value.left, schema), _present(value.right, schema)))
-    return Or(
-        tuple(
-            And((condition, _present(result, schema)))
-            for condition, result in cases(value, EVERY, schema)
-            if result is not None
-        )
-    )
-
-
 def _aggregate(aggregate: Aggregate, schema: Schema, rows: Predicate) -> Range:
     rows = And((rows, aggregate.filter))
     match aggregate.function:
@@ -139,7 +117,7 @@ def _aggregate(aggregate: Aggregate, schema: Schema, rows: Predicate) -> Range:
             sizes = (Fraction(high - low + 1) for low, high in codes_of(rows, column, scale))
             return Fraction(0), sum(sizes, Fraction(0)) if scale.integral else math.inf
         case Function.COUNT | Function.CELLS:
-            rows = And((rows, _present(aggregate.value, schema)))
+            rows = And((rows, present(aggregate.value, schema)))
         case Function.UNITS:
             pass
         case _:
@@ -166,7 +144,7 @@ class _Formulas:
     def __init__(self, leaves: Sequence[Aggregate], schema: Schema, rows: Predicate) -> None:
         self.leaves, self.schema, self.rows = leaves, schema, rows
         self.conditions = [
-            simplify(And((leaf.filter, _present(leaf.value, schema))), schema)
+            simplify(And((leaf.filter, present(leaf.value, schema))), schema)
             if leaf.function in _ADDED
             else leaf.filter
             for leaf in leaves

@@ -11,7 +11,8 @@ from sqlglot import expressions as exp
 from dpnb.sql.aggregates import SHAPE, holds_result
 from dpnb.sql.conditions import COMPARISONS, Conditions
 from dpnb.sql.constants import is_constant
-from dpnb.sql.expressions import MAX_DEPTH, OPERATORS, Arguments
+from dpnb.sql.expressions import MAX_DEPTH, Arguments
+from dpnb.sql.operators import OPERATORS
 from dpnb.sql.shown import Call, Choice, Expression, Kind, Literal, Window, is_label, kind_of
 from dpnb.sql.source import Node, others
 from dpnb.sql.unanswered import check_answer

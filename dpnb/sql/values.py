@@ -1,28 +1,33 @@
-"""The argument of an aggregate: arithmetic and CASE on the columns of one row.
+"""The argument of an aggregate: arithmetic, CASE and some functions of the columns of one row.
 
-The result of an operation is missing if any operand is, as in SQL.
+The result of an operation is missing if any operand is, as in SQL; LEAST and GREATEST leave out
+operands that are missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dpnb.codes import StepFunction
 from dpnb.schema.columns import MAX_INTEGER, Integer, Real
+from dpnb.schema.timestamps import Date
 
 if TYPE_CHECKING:
     from dpnb.schema.predicates import Predicate
     from dpnb.schema.schema import Schema
 
 Operator: TypeAlias = Literal["+", "-", "*", "/"]
+Called: TypeAlias = Literal["ABS", "LEAST", "GREATEST"]
+Span: TypeAlias = tuple[Fraction, Fraction]
+"""The least and the greatest value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The normalised value of a column."""
+    """The normalised value of a column; that of a date is its code, a number of days."""
 
     name: str
 
@@ -56,6 +61,19 @@ class Arithmetic:
     def columns(self) -> frozenset[str]:
         """The columns that the value uses."""
         return self.left.columns | self.right.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of numbers: the size of one, or the least or greatest of those that are not missing."""
+
+    function: Called
+    parts: tuple[Value, ...]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that the value uses."""
+        return frozenset[str]().union(*(part.columns for part in self.parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +118,7 @@ class Mapped:
         return tuple(dict.fromkeys([*self.numbers.outputs, *([] if null is None else [null])]))
 
 
-Value: TypeAlias = Column | Number | Arithmetic | Case | Mapped
+Value: TypeAlias = Column | Number | Arithmetic | Call | Case | Mapped
 """A number, or a missing value, for each row. A bare column can also be a category or a date."""
 
 
@@ -146,6 +164,8 @@ def present_in(value: Value, schema: Schema) -> Value | None:
 
     Of a mapped one it does not matter which numbers there are.
     """
+    if isinstance(value, Call) and value.function == "ABS":
+        return present_in(value.parts[0], schema)
     if isinstance(value, Mapped):
         scale = schema[value.column].scale
         if value.numbers.support != ((scale.low, scale.high),):
@@ -155,6 +175,21 @@ def present_in(value: Value, schema: Schema) -> Value | None:
         value = Column(value.column)
     # in a column that is never missing, all rows have a value
     return None if isinstance(value, Column) and value.name in schema.complete else value
+
+
+def is_complete(value: Value, schema: Schema) -> bool:
+    """Return whether a value is missing in no row; False when in doubt."""
+    if isinstance(value, Column):
+        return value.name in schema.complete
+    if isinstance(value, Call):
+        some = (is_complete(part, schema) for part in value.parts)
+        return any(some)
+    if isinstance(value, Mapped):
+        return present_in(value, schema) is None
+    if isinstance(value, Case):
+        results = (value.default, *(result for _, result in value.branches))
+        return all(result is not None and is_complete(result, schema) for result in results)
+    return all(is_complete(part, schema) for part in _parts(value))
 
 
 def subvalues(value: Value) -> Iterator[Value]:
@@ -167,6 +202,8 @@ def subvalues(value: Value) -> Iterator[Value]:
 def _parts(value: Value) -> tuple[Value, ...]:
     if isinstance(value, Arithmetic):
         return value.left, value.right
+    if isinstance(value, Call):
+        return value.parts
     if isinstance(value, Case):
         results = (*(result for _, result in value.branches), value.default)
         return tuple(result for result in results if result is not None)
@@ -176,9 +213,9 @@ def _parts(value: Value) -> tuple[Value, ...]:
 def _image(value: Value, parts: list[Bounds], schema: Schema) -> tuple[Fraction, Fraction, bool]:
     if isinstance(value, Column):
         kind = schema[value.name]
-        if not isinstance(kind, (Integer, Real)):
+        if not isinstance(kind, (Integer, Real, Date)):
             raise TypeError("arithmetic needs numeric columns")
-        return Fraction(kind.low), Fraction(kind.high), isinstance(kind, Integer)
+        return Fraction(kind.scale.low), Fraction(kind.scale.high), kind.scale.integral
     if isinstance(value, Number):
         return value.value, value.value, value.value.denominator == 1
     if isinstance(value, Mapped):
@@ -186,14 +223,39 @@ def _image(value: Value, parts: list[Bounds], schema: Schema) -> tuple[Fraction,
         return min(value.outputs), max(value.outputs), whole
     if isinstance(value, Case):
         return min(part.low for part in parts), max(part.high for part in parts), True
+    if isinstance(value, Call):
+        certain = [is_complete(part, schema) for part in value.parts]
+        spans = [(part.low, part.high) for part in parts]
+        return *result_of(value.function, spans, certain), True
     left, right = parts
     low, high = image(value, (left.low, left.high), (right.low, right.high))
     return low, high, value.operator != "/"
 
 
-def image(
-    value: Arithmetic, left: tuple[Fraction, Fraction], right: tuple[Fraction, Fraction]
-) -> tuple[Fraction, Fraction]:
+def result_of(function: Called, spans: Sequence[Span], certain: Sequence[bool]) -> Span:
+    """Return the least and greatest result of a function of numbers that lie in some intervals.
+
+    ``certain`` says which of them are never missing.
+
+    Examples
+    --------
+    >>> result_of("LEAST", [(Fraction(0), Fraction(9)), (Fraction(5), Fraction(5))], [False, True])
+    (Fraction(0, 1), Fraction(5, 1))
+    """
+    if function == "ABS":
+        ((low, high),) = spans
+        ends = abs(low), abs(high)
+        return Fraction(0) if low <= 0 <= high else min(ends), max(ends)
+    lows, highs = [low for low, _ in spans], [high for _, high in spans]
+    # what is missing does not count, but what is there does
+    if function == "LEAST":
+        known = [high for high, is_there in zip(highs, certain, strict=True) if is_there]
+        return min(lows), min(known) if known else max(highs)
+    known = [low for low, is_there in zip(lows, certain, strict=True) if is_there]
+    return max(known) if known else min(lows), max(highs)
+
+
+def image(value: Arithmetic, left: Span, right: Span) -> Span:
     """Return the least and greatest result of an operation whose operands lie in two intervals."""
     if value.operator == "+":
         return left[0] + right[0], left[1] + right[1]

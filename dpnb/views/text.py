@@ -15,7 +15,7 @@ from dpnb.schema.predicates import EVERY, And, Or, Predicate, Within
 from dpnb.schema.schema import Schema
 from dpnb.schema.timestamps import Date, Timestamp, text_of
 from dpnb.schema.types import Boolean
-from dpnb.sql.values import Arithmetic, Column, Mapped, Number, Value
+from dpnb.sql.values import Arithmetic, Call, Column, Mapped, Number, Value
 from dpnb.views.histogram import Histogram
 from dpnb.views.measures import Count, Distinct, Units
 from dpnb.views.view import View
@@ -123,6 +123,8 @@ def value_text(value: Value | None, schema: Schema) -> str:
     if isinstance(value, Arithmetic):
         sides = (value_text(side, schema) for side in (value.left, value.right))
         return f"({f' {value.operator} '.join(sides)})"
+    if isinstance(value, Call):
+        return f"{value.function}({', '.join(value_text(part, schema) for part in value.parts)})"
     branches = "".join(
         f" WHEN {predicate_text(test, schema) or 'TRUE'} THEN {value_text(result, schema)}"
         for test, result in value.branches

@@ -317,7 +317,9 @@ class Writer(Expressions):
             forms += ["SUM({e})", "AVG({e})", "SUM({x})", "AVG({x})", "SUM({x}) FILTER (WHERE {c})", "AVG(({c})::INT)",
                       "SUM({x} * 2 - {y})", "SUM(CASE WHEN {c} THEN {x} ELSE {y} END)", "VAR_POP({x})", "STDDEV({x})",
                       "SUM(COALESCE({x}, 0) - COALESCE({y}, 0))", "SUM(CASE WHEN {c} THEN {x} END)", "AVG({x} + {y})",
-                      "SUM(LEAST({x}, 5))", "VARIANCE({x})"]  # fmt: skip
+                      "SUM(LEAST({x}, 5))", "VARIANCE({x})", "SUM(ABS({x} - {y}))", "AVG(LEAST({x}, {y}, 5) + 1)",
+                      "SUM(COALESCE({x}, {y}) * 2)", "SUM(GREATEST({x} - 3, 0) * {y})", "COUNT(ABS(10 * {x} + {y}))",
+                      "SUM(COALESCE(ABS({x}), 4) / 2)", "COUNT({x} || '-' || {any})"]  # fmt: skip
         form = self.noted("aggregate", forms)
         column = self.pick(numbers) if numbers else listed[0]
         value = column.name

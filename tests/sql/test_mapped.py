@@ -18,7 +18,7 @@ from dpnb.errors import SqlError
 from dpnb.schema.predicates import EVERY
 from dpnb.sql.canonical import describe, plain_value, read, read_value
 from dpnb.sql.parser import parse
-from dpnb.sql.values import Case, Column, Mapped
+from dpnb.sql.values import Column, Mapped
 from dpnb.views.definitions import read_view
 from dpnb.views.measures import Scan, sum_about
 from dpnb.views.text import value_text
@@ -262,11 +262,6 @@ def test_decisions_and_explanations_take_it(sessions):
 def test_what_has_no_public_numbers_is_refused(argument, what):
     with pytest.raises(SqlError, match=what):
         parse(f"SELECT SUM({argument}) AS s FROM t", TABLES)
-
-
-def test_large_columns_take_some_functions_as_cases():
-    value = parse("SELECT SUM(LEAST(pay, 20)) AS s FROM t", TABLES).aggregates[0].value
-    assert isinstance(value, Case)
 
 
 def test_the_ticks_of_what_a_condition_leaves_out_are_clamped():
