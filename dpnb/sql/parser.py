@@ -23,7 +23,7 @@ from dpnb.sql.expressions import Arguments
 from dpnb.sql.having import HavingReader
 from dpnb.sql.keys import Keys
 from dpnb.sql.levels import LevelReader, aggregated, check_rows
-from dpnb.sql.persons import PersonsReader, name_results
+from dpnb.sql.persons import PersonsReader, name_keys, name_results
 from dpnb.sql.public import Evaluate
 from dpnb.sql.quantiles import spread
 from dpnb.sql.query import Key, Query, Union
@@ -214,6 +214,7 @@ class _Statement:
         self.schema = scope.base.schema
         self.conditions = Conditions(self.source, scope, self.params)
         of_keys = rewritten(self.source, select, self.conditions)
+        name_keys(select, scope.relations)
         contributions = Contributions(self.source, scope, written)
         aggregates = Aggregates(self.conditions, contributions)
         where = self.where(scope.condition, (*scope.present, of_keys))

@@ -24,6 +24,7 @@ from dpnb.sql.functions import Function
 from dpnb.sql.quoting import as_written
 from dpnb.sql.relations import Relation, read_from
 from dpnb.sql.source import Node, Source, bare, others
+from dpnb.sql.spellings import unaliased
 from dpnb.sql.values import Case, Column, Number, Value
 
 _PER: dict[type, Per] = {
@@ -267,17 +268,25 @@ class PersonsReader:
 
 def name_results(select: Node, relations: Sequence[Relation]) -> None:
     """Call the results of a statement as the columns of the queries in its FROM are called there."""
-    known = set[str]().union(*(relation.results or () for relation in relations))
-    if not known:
+    known = _results(relations)
+    select.set("expressions", [_named(item, known) for item in select.expressions])
+
+
+def name_keys(select: Node, relations: Sequence[Relation]) -> None:
+    """Do so with the keys that are not in the SELECT list, which are shown, too.
+
+    Positions and aliases in GROUP BY stand for entries of the list, so they are replaced before.
+    """
+    known, group = _results(relations), select.args.get("group")
+    if not known or group is None:
         return
-    group = select.args.get("group")
-    shown = {item.sql(dialect="duckdb").casefold() for item in select.expressions}
-    keys = () if group is None else group.expressions
-    items = [
-        *select.expressions,
-        *(key for key in keys if key.sql(dialect="duckdb").casefold() not in shown),
-    ]
-    select.set("expressions", [_named(item, known) for item in items])
+    shown = {unaliased(item).sql(dialect="duckdb").casefold() for item in select.expressions}
+    hidden = [key for key in group.expressions if key.sql(dialect="duckdb").casefold() not in shown]
+    select.set("expressions", [*select.expressions, *(_named(key, known) for key in hidden)])
+
+
+def _results(relations: Sequence[Relation]) -> set[str]:
+    return set[str]().union(*(relation.results or () for relation in relations))
 
 
 def _named(item: Node, known: set[str]) -> Node:

@@ -47,7 +47,7 @@ CLOSE = 2e-4
 MEANINGLESS = re.compile(
     r"never equals|is never so|have no order|is not a declared category|makes [0-9,]* groups|NULL for every value|in every row|too close together|too small|too large|no finite result|is not supported|nothing is left"
     r"|makes the same groups|too many for this|cannot be looked up|must be a condition|a column alone"
-    r"|must be a column|changes more than [0-9,]* times|cannot compute this from"
+    r"|nothing equals NULL|must be a column|changes more than [0-9,]* times|cannot compute this from"
 )
 """Why a statement may be refused: its constants or types make no sense, or there are too many values."""
 _BINS = re.compile(r"[\[(]\S+, \S+\]")
@@ -158,6 +158,14 @@ def lines_of(answer: Any, aliases: Sequence[str]) -> list[tuple[Any, ...]]:
     return [tuple(line) for line in frame[list(aliases)].astype(object).itertuples(index=False)]
 
 
+def superfluous(answer: Any, asked: Asked) -> list[str]:
+    """Return columns that are shown, and are neither asked for nor keys that are not listed."""
+    shown = [*(answer.shown or answer).keys, *(column.alias for column in answer.columns)]
+    more = [name for name in shown if name not in asked.aliases]
+    listed = sum(alias.startswith("g") for alias in asked.aliases)
+    return more if len(more) > max(len(asked.keys) - listed, 0) else []
+
+
 def problems_of(tables: Tables, asked: Asked, counts: Counter[str]) -> list[str]:
     try:
         answer = tables.answer(asked.text)
@@ -167,6 +175,9 @@ def problems_of(tables: Tables, asked: Asked, counts: Counter[str]) -> list[str]
         counts[f"reason: {reason}"] += 1
         return [] if MEANINGLESS.search(error.what) else [f"was refused: {error}"]
     counts["answered"] += 1
+    more = superfluous(answer, asked)
+    if more:
+        return [f"shows {', '.join(more)} besides"]
     if len(answer.grouped) != len(asked.keys):
         counts["with one key twice"] += 1
         return []

@@ -197,6 +197,24 @@ def test_rows_with_lines_have_the_unit_of_the_rows():
     assert read_persons(one.table, TABLES).table().schema == one.schema
 
 
+PLACES = "FROM (SELECT who, MAX(place) AS far, COUNT(*) AS n FROM sales GROUP BY who) AS p GROUP BY"
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        (f"SELECT far, COUNT(*) AS y {PLACES} 1", ["far", "y"]),
+        (f"SELECT far AS f, COUNT(*) AS y {PLACES} f", ["f", "y"]),
+        (f"SELECT far % 2 AS f, COUNT(*) AS y {PLACES} far % 2", ["f", "y"]),
+        (f"SELECT p.far % 2, SUM(n) {PLACES} ALL ORDER BY 2", ["far % 2", "sum_n"]),
+        (f"SELECT far % 2 AS f, COUNT(*) AS y {PLACES} far % 2, far", ["f", "far", "y"]),
+    ],
+)
+def test_each_key_is_shown_once_by_the_name_that_it_has(sql, names, session):
+    columns = session.query(sql, rho=1000).to_frame().columns
+    assert [name for name in columns if not name.endswith(("_low", "_high"))] == names
+
+
 @pytest.mark.parametrize("sql", COMPUTED)
 def test_what_is_computed_from_a_line_is_what_duckdb_says(sql, session, ducks):
     value = session.query(sql, rho=1000).to_frame()["y"][0]
