@@ -110,7 +110,7 @@ def _laplace_end(
     count_distribution: NoiseDistribution,
     alpha: float,
 ) -> float:
-    """Return the upper end: the root of m C - S = q(m) above S/C, by bisection.
+    """Return the upper end: the root of m C - S = q(m) above S/C, by chords (the Illinois method).
 
     q is convex in |m| with slope at most the count's own quantile, which is below C, so m C - q(m)
     increases and there is only one root. The end of the bracket that is outside is returned.
@@ -127,14 +127,20 @@ def _laplace_end(
     # at least this far from the estimate, as q is least at 0
     step = total_distribution.quantile(alpha) / count
     high = low + step
-    while excess(high) <= 0:
+    while (above := excess(high)) <= 0:
         low, step = high, 2 * step
         high = low + step
         if math.isinf(high):
             return high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if excess(middle) > 0 else (middle, high)
+    below, last = excess(low), 0
+    least = 1e-14 * step + 1e-15 * abs(high)
+    while high - low > 2 * least:
+        chord = high - above * (high - low) / (above - below)
+        middle = min(max(chord, low + least), high - least)
+        if (found := excess(middle)) > 0:
+            high, above, below, last = middle, found, below / 2 if last > 0 else below, 1
+        else:
+            low, below, above, last = middle, found, above / 2 if last < 0 else above, -1
     return high
 
 

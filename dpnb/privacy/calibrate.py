@@ -92,25 +92,29 @@ def sum_quantile(first: NoiseDistribution, second: NoiseDistribution, alpha: flo
     return a * _unit_laplace_sum(b / a, alpha) if a > 0 else 0.0
 
 
-def _laplace_sum_tail(ratio: float, t: float) -> float:
-    """Return P(|X + Y| > t) for Laplace scales 1 and ``ratio`` <= 1."""
+def _laplace_sum_tail(ratio: float, t: float) -> tuple[float, float]:
+    """Return log P(|X + Y| > t) for Laplace scales 1 and ``ratio`` <= 1, and how fast it falls at t."""
     if ratio > 1 - 1e-5:
         # both scales replaced by their mean: the exact limit, within 1e-10 of the formula below
-        scale = (1 + ratio) / 2
-        return (1 + t / (2 * scale)) * math.exp(-t / scale)
-    inner = ratio**2 * math.exp(-t / ratio) if ratio > 0 else 0.0
-    return (math.exp(-t) - inner) / (1 - ratio**2)
+        u = 2 * t / (1 + ratio)
+        return math.log1p(u / 2) - u, (1 + u) / (1 + u / 2) / (1 + ratio)
+    inner = ratio * math.exp(t - t / ratio) if ratio > 0 else 0.0
+    outer = 1 - ratio * inner
+    return math.log(outer / (1 - ratio**2)) - t, (1 - inner) / outer
 
 
 @lru_cache(maxsize=4096)
 def _unit_laplace_sum(ratio: float, alpha: float) -> float:
-    low, high = -math.log(alpha), -math.log(alpha) * (1 + ratio) + 1e-12
-    for _ in range(200):
-        middle = (low + high) / 2
-        if high - low <= 1e-14 * high:
+    """Return t by Newton's method: the tail is log-concave, so from above no step passes it."""
+    wanted = math.log(alpha)
+    t = -wanted * (1 + ratio) + 1e-12
+    for _ in range(50):
+        tail, slope = _laplace_sum_tail(ratio, t)
+        step = (wanted - tail) / slope
+        if step <= 1e-14 * t:
             break
-        low, high = (middle, high) if _laplace_sum_tail(ratio, middle) > alpha else (low, middle)
-    return high
+        t -= step
+    return t
 
 
 def level_for_error(
