@@ -82,7 +82,7 @@ class Answer(Billed, Result):
     shown : ShownTable or None
         What is shown of ``rows`` if the statement computes from its results; else None.
     branches : tuple of Answer
-        For UNION ALL the answers to its parts, whose lines are ``groups``; none for one statement.
+        For UNION ALL and GROUPING SETS the answers to their parts, whose lines are ``groups``; none for one statement.
 
     Examples
     --------

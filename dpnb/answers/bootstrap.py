@@ -107,7 +107,8 @@ def bootstrap(answer: Answer, alias: str | None, draws: object, seed: object) ->
 
     if answer.branches:
         raise RequestError(
-            "an answer to UNION ALL cannot be resampled", "Resample one of answer.branches."
+            "an answer to several statements cannot be resampled",
+            "Resample one of answer.branches.",
         )
     estimates = _resampled(answer, alias)
     if estimates.plain and estimates.function is not Function.FORMULA:

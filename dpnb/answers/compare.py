@@ -46,7 +46,7 @@ def find_group(answer: Answer, name: object) -> int:
     if sum(target == tuple(map(str, group)) for group in answer.groups) > 1:
         raise RequestError(
             f"this answer has several groups {shown_label(name)}",
-            "Name the parts of UNION ALL in a column: SELECT 'a' AS part, ...",
+            "Name the parts of UNION ALL in a column: SELECT 'a' AS part, ... Write no set of GROUP BY twice.",
         )
     for index, group in enumerate(answer.groups):
         # without group columns the one group is () or, as shown, "all rows"

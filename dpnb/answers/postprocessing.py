@@ -17,12 +17,13 @@ from dpnb.answers.windows import grouped, sorted_lines, total, windowed
 from dpnb.estimation.estimates import Intervals, Numbers
 from dpnb.schema import partition
 from dpnb.sql.functions import Function
-from dpnb.sql.query import Query
+from dpnb.sql.query import Query, Union
 from dpnb.sql.shown import (
     PLAIN,
     Column,
     Expression,
     Field,
+    Literal,
     OuterPart,
     Total,
     Window,
@@ -143,23 +144,50 @@ def shown(query: Query, groups: Sequence[int], results: Sequence[Intervals]) -> 
 
 
 def ordered(
-    shown: OuterPart,
-    first: Query,
+    union: Union,
     groups: Sequence[Sequence[partition.Label | None]],
     results: Sequence[Intervals],
 ) -> tuple[int, ...]:
-    """Return which lines of a union are shown, in order; its columns are those of its first query."""
-    *_, last = first.shown.levels()
-    labels = [is_label(column.expression) for column in last.columns or ()]
+    """Return which lines of a union are shown, in order.
+
+    Labels sort in declared order where all statements have the same ones. The mark of a key that is
+    left out is last, as NULL is.
+    """
+    columns = [_last(query) for query in union.branches]
+    ranks = [_ranks(union, place) for place in range(len(columns[0]))]
+    labels = [is_label(column.expression) for column in columns[0]]
     lines: list[Line] = []
     for place, group in enumerate(groups):
-        names = iter(None if one is None else Label(one) for one in group)
-        numbers = iter(_number(column, place) for column in results)
-        fields = tuple(next(names) if label else next(numbers) for label in labels)
-        lines.append(Line(fields, place))
+        names, numbers = iter(group), iter(_number(column, place) for column in results)
+        fields: list[Value] = []
+        for label, known in zip(labels, ranks, strict=True):
+            name = next(names) if label else None
+            unnamed = name is None or name == union.mark
+            named = None if name is None or unnamed else Label(name, known.get(name))
+            fields.append(named if label else next(numbers))
+        lines.append(Line(tuple(fields), place))
     left = _Lines(lines)
-    left.take(shown)
+    left.take(union.shown)
     return tuple(line.group for line in left.lines if line.group is not None)
+
+
+def _last(query: Query) -> tuple[Column, ...]:
+    *_, last = query.shown.levels()
+    return last.columns or ()
+
+
+def _ranks(union: Union, place: int) -> dict[partition.Label | None, int]:
+    """Return the places of a column's labels in their declared order; empty if there is no one order."""
+    found: list[dict[partition.Label | None, int]] = []
+    for query in union.branches:
+        expression = _last(query)[place].expression
+        if isinstance(expression, Literal) and expression.value == union.mark:
+            continue
+        if not isinstance(expression, Field) or expression.released or query.shown.around:
+            return {}
+        key = query.keys[expression.place]
+        found.append(dict(zip(key.labels, key.order, strict=True)))
+    return found[0] if found and all(one == found[0] for one in found) else {}
 
 
 def _released(query: Query, groups: Sequence[int], results: Sequence[Intervals]) -> list[Line]:

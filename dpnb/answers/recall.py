@@ -38,7 +38,7 @@ def charge_of(store: Store, tables: Mapping[str, Table], row: str, reference: Re
     charge = store.accountant.charges.get((row, reference.request))
     if charge is not None and "union" in charge.query:
         raise RequestError(
-            "this question is about an answer to UNION ALL, which has several statements",
+            "this question is about an answer to several statements, by UNION ALL or GROUPING SETS",
             "Ask the SELECT that has these groups alone, and compare them there.",
         )
     if (

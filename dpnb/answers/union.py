@@ -23,13 +23,14 @@ from dpnb.releases.plan import Plan, plan, request_name
 from dpnb.sql.canonical import describe
 from dpnb.sql.functions import Function
 from dpnb.sql.query import Union
+from dpnb.sql.shown import is_label
 
 
 @dataclass(frozen=True, slots=True)
 class UnionRequest:
     """One analyst's UNION ALL with its accuracy; ``own`` are the requests for its statements.
 
-    Each statement gets an equal share of a privacy cost; a view of several statements is released
+    Different statements get equal shares of a privacy cost; a view of several statements is released
     once, at the largest of its levels.
     """
 
@@ -57,20 +58,23 @@ class UnionRequest:
         first, queries = self.own[0], self.union.branches
         state, store = first.store.accountant, first.store
         if isinstance(first.accuracy.get("error"), Mapping):
-            raise RequestError("error must be one number for UNION ALL", "Give error=50.")
+            raise RequestError("error must be one number for several statements", "Give error=50.")
         accuracies = [
             read_accuracy(query, state.privacy, state.budget.noise_delta, **first.accuracy)
             for query in queries
         ]
         whole = accuracies[0]
-        share = None if whole.level is None else whole.level / len(queries)
-        accuracies = [replace(one, level=share) for one in accuracies]
         version = store.version(queries[0].table)
         own = not first.declared and bool(store.provenance.views)
-        names = [
-            request_name(query, accuracy, version, own=own)
-            for query, accuracy in zip(queries, accuracies, strict=True)
-        ]
+
+        def named() -> list[str]:
+            pairs = zip(queries, accuracies, strict=True)
+            return [request_name(query, one, version, own=own) for query, one in pairs]
+
+        if whole.level is not None:
+            share = whole.level / len(set(named()))
+            accuracies = [replace(one, level=share) for one in accuracies]
+        names = named()
         text = json.dumps(["union", *names])
         name = hashlib.sha256(text.encode()).hexdigest()[:32]
         charge = state.charges.get((self.analyst, name))
@@ -182,15 +186,18 @@ def _together(
         _stacked(parts, first, look)
         for parts in zip(*(table.columns for table in tables), strict=True)
     ]
-    rows = ordered(union.shown, union.branches[0], groups, columns)
+    rows = ordered(union, groups, columns)
+    *_, last = union.branches[0].shown.levels()
+    shown = (last.columns or ())[: len(last.columns or ()) - union.unshown]
+    keys = sum(is_label(column.expression) for column in shown)
     hidden = [one.hidden for one in answers if one.hidden is not None]
     names = {view for one in answers for view in one.levels}
     return replace(
         first,
-        keys=tables[0].keys,
-        grouped=tables[0].keys,
-        groups=groups,
-        estimates=tuple(columns),
+        keys=tables[0].keys[:keys],
+        grouped=tables[0].keys[:keys],
+        groups=tuple(group[:keys] for group in groups),
+        estimates=tuple(columns[: len(shown) - keys]),
         rows=rows,
         rest=tuple(sorted(set(range(len(groups))).difference(rows))),
         asked=sum(one.asked for one in answers),

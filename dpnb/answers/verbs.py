@@ -15,7 +15,6 @@ from dpnb.answers.price import Price
 from dpnb.answers.query import AnswerRequest
 from dpnb.answers.reuse import OnlineRequest
 from dpnb.answers.union import UnionRequest
-from dpnb.errors import SqlError
 from dpnb.ledger.accountant import Cost
 from dpnb.ledger.accounts import OWNER
 from dpnb.privacy.loss import PrivacyLoss
@@ -27,13 +26,14 @@ from dpnb.releases.runner import Runner
 from dpnb.sql.functions import Function
 from dpnb.sql.parser import answered, parse
 from dpnb.sql.query import Query, Union
+from dpnb.sql.union import several_error
 
 
 def statement(runner: Runner, row: str, call: Call) -> AnswerRequest:
     """Return the request for one statement, not a union, at an accuracy."""
     request = _request(runner, row, call)
     if isinstance(request, UnionRequest):
-        raise SqlError("only a query combines statements", "Ask one of them, without UNION ALL.")
+        raise several_error()
     return request
 
 

@@ -51,7 +51,10 @@ class Keys:
             if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
                 word = node.key.upper().replace("GROUPINGSETS", "GROUPING SETS")
                 self._refuse(
-                    f"{word} is not supported", "Write one statement for each set of columns.", node
+                    f"{word} is not supported in FROM",
+                    "Write it in the outermost SELECT, or one statement for each set of columns.",
+                    node,
+                    word,
                 )
             if self.place(node) is not None:
                 # SQL allows to name a key twice

@@ -17,6 +17,7 @@ from dpnb.schema.predicates import EVERY, And, Predicate, simplify
 from dpnb.schema.table import Table
 from dpnb.sql.aggregates import Aggregates
 from dpnb.sql.conditions import Conditions
+from dpnb.sql.constants import Constants
 from dpnb.sql.contributions import Contributions
 from dpnb.sql.correlated import check_correlated
 from dpnb.sql.expressions import Arguments
@@ -34,7 +35,7 @@ from dpnb.sql.source import Node, Source, others
 from dpnb.sql.spellings import spelled
 from dpnb.sql.split import Splitter
 from dpnb.sql.substitution import substituted
-from dpnb.sql.union import branches, united
+from dpnb.sql.union import parts, several_error, united
 
 _HINTS = {
     "laterals": ("LATERAL is not supported", "Write one SELECT over one table."),
@@ -87,7 +88,7 @@ def parse(
     """
     found = _parsed(text, tables, params, deciding, thresholds, answering, public)
     if isinstance(found, Union):
-        raise SqlError("only a query combines statements", "Ask one of them, without UNION ALL.")
+        raise several_error()
     return found
 
 
@@ -97,7 +98,7 @@ def answered(
     params: Mapping[str, object] | None = None,
     public: Evaluate | None = None,
 ) -> Query | Union:
-    """Read a statement for an answer, which may be several combined by UNION ALL."""
+    """Read a statement for an answer, which may be several combined by UNION ALL or sets of keys."""
     return _parsed(text, tables, params, False, (), True, public)
 
 
@@ -128,15 +129,17 @@ def _parsed(
                 written = counted(source, tables, written)
             written = spelled(source, written)
             tree = substituted(source, tables, written, public, params)
-            parts = branches(source, written), branches(source, tree)
+            found = parts(source, tables, written, tree, Constants(source, params or {}))
+            if deciding and found.several:
+                raise several_error()
             queries: list[Query] = []
-            for own, select in zip(*parts, strict=True):
+            for part in found.listed:
                 statement = _Statement(
                     source, tables, params or {}, thresholds, deciding, answering
                 )
-                queries.append(statement.query(select, own, inner=len(parts[0]) > 1))
-            if len(queries) > 1:
-                union = united(source, tree, queries, Arguments(statement.conditions))
+                queries.append(statement.query(part.select, part.written, inner=found.several))
+            if found.several:
+                union = united(source, found, queries, Arguments(statement.conditions))
                 source.check()
                 return union
             (query,) = queries

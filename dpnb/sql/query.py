@@ -260,11 +260,22 @@ class Query:
 class Union:
     """Queries over one table, whose lines stand one below the other.
 
-    ``shown`` orders and limits them all together.
+    Attributes
+    ----------
+    branches : tuple of Query
+        All with the same columns.
+    shown : OuterPart
+        Orders and limits the lines of all together.
+    mark : str or None
+        What stands in place of a key that a set of GROUP BY leaves out; None without sets.
+    unshown : int
+        How many of the last columns only ``shown`` needs.
     """
 
     branches: tuple[Query, ...]
     shown: OuterPart
+    mark: str | None = None
+    unshown: int = 0
 
 
 def _among(

@@ -19,7 +19,7 @@ from dpnb.sql.conjuncts import alternative, conjunction, conjuncts
 from dpnb.sql.constants import is_constant
 from dpnb.sql.quoting import as_written
 from dpnb.sql.source import Node, Source, bare, others
-from dpnb.sql.spellings import count_of_rows, is_key, marked, unaliased
+from dpnb.sql.spellings import count_of_rows, is_key, marked, positioned, unaliased
 
 
 def turned(source: Source, tables: Mapping[str, Table], tree: Node) -> Node:
@@ -191,20 +191,7 @@ class _Rewriting:
     # positions and aliases
 
     def _item(self, node: Node, clause: str) -> Node | None:
-        """Return the entry of the SELECT list whose position a node is; None if it is none."""
-        inner = bare(node)
-        if inner is not node or not isinstance(inner, exp.Literal) or inner.is_string:
-            return None
-        items, text = self.tree.expressions, str(inner.this)
-        if not text.isdecimal() or not 1 <= int(text) <= len(items):
-            self.refuse(
-                f"{clause} {text} is not a position in the SELECT list",
-                f"It has {len(items)} columns: write 1 to {len(items)}."
-                if len(items) > 1
-                else "It has 1 column: write 1.",
-                node,
-            )
-        return items[int(text) - 1]
+        return positioned(self.source, self.tree.expressions, node, clause)
 
     def _alias(self, node: Node) -> Node | None:
         """Return the entry of the SELECT list with the alias that a node names, or None."""

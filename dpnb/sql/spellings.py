@@ -6,6 +6,8 @@ here before it is computed, so they are the plain operators; a division by 0 is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import expressions as exp
 
 from dpnb.sql.constants import WHOLE, is_constant
@@ -175,6 +177,23 @@ def marked(new: Node, span: Span | None) -> Node:
 def unaliased(item: Node) -> Node:
     """Return an entry of the SELECT list without its alias."""
     return bare(item.this if isinstance(item, exp.Alias) else item)
+
+
+def positioned(source: Source, items: Sequence[Node], node: Node, clause: str) -> Node | None:
+    """Return the entry of the SELECT list whose position a node is; None if it is none."""
+    inner = bare(node)
+    if inner is not node or not isinstance(inner, exp.Literal) or inner.is_string:
+        return None
+    text = str(inner.this)
+    if not text.isdecimal() or not 1 <= int(text) <= len(items):
+        source.refuse(
+            f"{clause} {text} is not a position in the SELECT list",
+            f"It has {len(items)} columns: write 1 to {len(items)}."
+            if len(items) > 1
+            else "It has 1 column: write 1.",
+            node,
+        )
+    return items[int(text) - 1]
 
 
 def is_key(item: Node) -> bool:
