@@ -99,7 +99,8 @@ def fieller(total: float, count: float, total_half: float, count_half: float) ->
     """Solve (S - m C)^2 = h_S^2 + m^2 h_C^2 for m; here C > h_C, so the radicand is positive."""
     a = count**2 - count_half**2
     b = total * count
-    root = math.sqrt(total_half**2 * a + count_half**2 * total**2)
+    # the square of a sum may be too large for a float
+    root = math.hypot(total_half * math.sqrt(a), count_half * total)
     return (b - root) / a, (b + root) / a
 
 

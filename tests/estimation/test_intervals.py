@@ -253,6 +253,11 @@ class TestOracles:
         )
         assert (5 + low, 5 + high) == pytest.approx(expected, rel=1e-9)
 
+    def test_the_largest_numbers_have_an_interval(self) -> None:
+        distributions = NoiseDistribution("gaussian", 1e151), NoiseDistribution("gaussian", 2.0)
+        low, high = mean_around_zero(1e160, 100.0, *distributions, 0.05)
+        assert low < 1e158 < high
+
     def test_margins_of_error_of_counts(self) -> None:
         distribution = NoiseDistribution("gaussian", math.sqrt(5))
         low, high = around(100.0, distribution, 0.05)
