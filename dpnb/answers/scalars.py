@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -129,7 +129,7 @@ def _share(part: Value, total: Value) -> Value:
     point = None
     if part.point is not None and total.point is not None:
         point = value("/", part.point, total.point)
-    return Number(point, low[0], min(high[1], 1.0), point is not None)
+    return Number(point, low[0], min(high[1], 1.0), point is not None, quotient.missing)
 
 
 def _part_of(part: float, rest: float) -> Pair:
@@ -158,9 +158,9 @@ def _call(expression: Call, arguments: Sequence[Value]) -> Value:
     if name == "NULLIF":
         equal = _compared("=", *arguments)
         number = as_number(arguments[0])
-        if not equal.known:
-            return arguments[0]
-        return None if number is None else Number(None, number.low, number.high)
+        if number is None or True not in equal.possible:
+            return None if equal.known else arguments[0]
+        return replace(number, uncut=None if equal.known else number.uncut, missing=True)
     if name in ("GREATEST", "LEAST"):
         return _extreme(name, arguments, expression.kind)
     if name in ("||", "CONCAT", "TEXT", "UPPER", "LOWER"):
@@ -226,12 +226,16 @@ def _compared(operator: str, left: Value, right: Value) -> Truth:
         raise TypeError("a number is compared with a text")
     if a.shown is None or b.shown is None:
         return Truth(None, frozenset((True, False, None)))
-    possible = {compare(x, y) for x in (a.low, a.high) for y in (b.low, b.high)}
+    possible: set[bool | None] = {
+        compare(x, y) for x in (a.low, a.high) for y in (b.low, b.high)
+    }
     if operator in ("=", "<>") and a.low <= b.high and b.low <= a.high:
         # the intervals meet: both are possible unless each is one number
         possible.add(operator == "=")
         if (a.low, a.high) != (b.low, b.high) or a.low < a.high:
             possible.add(operator != "=")
+    if a.missing or b.missing:
+        possible.add(None)
     return Truth(compare(a.shown, b.shown), frozenset(possible))
 
 

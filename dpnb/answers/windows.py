@@ -256,7 +256,7 @@ class _Partition:
             term = self.window.order[0]
             found = evaluate(term.expression, line)
             number = as_number(found)
-            if number is None or (isinstance(found, Number) and found.point is None):
+            if number is None or number.doubtful:
                 spans.append((-math.inf, math.inf))
             else:
                 low, high = number.low, number.high

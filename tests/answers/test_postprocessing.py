@@ -267,6 +267,8 @@ class TestIntervals:
         "GREATEST({n}, {s} / 50)": lambda n, s, m: max(n, s / 50),
         "CASE WHEN {n} > 270 THEN {s} ELSE -1 END": lambda n, s, m: s if n > 270 else -1,
         "COALESCE({m}, 3)": lambda n, s, m: 3 if n == 0 else m,
+        "COALESCE(NULLIF({n}, 0), -100)": lambda n, s, m: n or -100,
+        "CASE WHEN NULLIF({n}, 0) > -99 THEN 1 ELSE 2 END": lambda n, s, m: 1 if n else 2,
         "{n} % 100": lambda n, s, m: n % 100,
         "FLOOR({s} / 1000)": lambda n, s, m: math.floor(s / 1000),
         "IF({n} BETWEEN 100 AND 300, 0, 1)": lambda n, s, m: 0 if 100 <= n <= 300 else 1,
