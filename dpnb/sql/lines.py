@@ -14,7 +14,7 @@ from collections.abc import Collection
 from sqlglot import expressions as exp
 
 from dpnb.sql.names import folded
-from dpnb.sql.source import Node, placed
+from dpnb.sql.source import Node, others, placed
 
 _AGGREGATES = (exp.AggFunc, exp.Filter, exp.IgnoreNulls, exp.WithinGroup)
 
@@ -62,7 +62,9 @@ def members(select: Node, ids: Collection[str]) -> Node:
         query.set("expressions", [exp.Alias(this=key.copy(), alias=name)])
         if query.args.get("group") is None:
             query.set("group", exp.Group(expressions=[key.copy()]))
-        query.set("distinct", None)
+        distinct = query.args.get("distinct")
+        if distinct is not None and not others(distinct.args):
+            query.set("distinct", None)
         label = exp.to_identifier(f"ids {number}", quoted=True)
         column = placed(exp.column(name.copy(), label.copy()), test)
         joins.append(

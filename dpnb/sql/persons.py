@@ -7,7 +7,7 @@ function of a row of that table, and ``lines`` has taken it apart before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from typing import NoReturn
 
@@ -87,6 +87,7 @@ class PersonsReader:
         ids = [key for key in nodes if conditions.names_unit(key)]
         if unit is None or not ids:
             self.refuse_groups(scope.base, node)
+        self.check_distinct(select, nodes)
         where = scope.condition
         written = EVERY if where is None else conditions.predicate(where)
         condition = simplify(And((*scope.present, written)), scope.base.schema)
@@ -134,6 +135,27 @@ class PersonsReader:
                 f"{word} is not supported in a query with one row for each id",
                 "Leave it out.",
                 node,
+            )
+
+    def check_distinct(self, select: Node, keys: Collection[Node]) -> None:
+        """Refuse DISTINCT where it drops rows of a query."""
+        distinct = select.args.get("distinct")
+        if distinct is None:
+            return
+        if others(distinct.args):
+            self.refuse(
+                "DISTINCT ON keeps any of several rows",
+                "Group by the id, and write FIRST(x ORDER BY y).",
+                distinct,
+                "DISTINCT",
+            )
+        shown = [item.this if isinstance(item, exp.Alias) else item for item in select.expressions]
+        if any(key not in shown for key in keys):
+            self.refuse(
+                "DISTINCT would drop equal rows of one id",
+                "Select all columns of GROUP BY, or leave DISTINCT out.",
+                distinct,
+                "DISTINCT",
             )
 
     def grouped(self, select: Node) -> list[Node]:

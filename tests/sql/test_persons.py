@@ -374,6 +374,12 @@ REFUSED = [
      "these are ids of 'others', which cannot be looked up from 'sales'", ""),
     ("SELECT COUNT(*) FROM sales JOIN (SELECT who, place FROM sales GROUP BY who, place) AS p ON sales.who = p.who",
      "'p' may have several rows of one id", ""),
+    ("SELECT COUNT(*) FROM (SELECT DISTINCT ON (who) who, amount FROM sales) AS p",
+     "DISTINCT ON keeps any of several rows", "DISTINCT"),
+    ("SELECT COUNT(*) FROM sales WHERE who IN (SELECT DISTINCT ON (place) who FROM sales)",
+     "DISTINCT ON keeps any of several rows", "DISTINCT"),
+    ("SELECT COUNT(*) FROM (SELECT DISTINCT who, COUNT(*) AS n FROM sales GROUP BY who, place) AS p",
+     "DISTINCT would drop equal rows of one id", "DISTINCT"),
     ("SELECT COUNT(*) FROM (SELECT who, COUNT(*) AS n FROM rows GROUP BY who) AS p",
      "'rows' protects a row", ""),
 ]  # fmt: skip
