@@ -226,9 +226,7 @@ def _compared(operator: str, left: Value, right: Value) -> Truth:
         raise TypeError("a number is compared with a text")
     if a.shown is None or b.shown is None:
         return Truth(None, frozenset((True, False, None)))
-    possible: set[bool | None] = {
-        compare(x, y) for x in (a.low, a.high) for y in (b.low, b.high)
-    }
+    possible: set[bool | None] = {compare(x, y) for x in (a.low, a.high) for y in (b.low, b.high)}
     if operator in ("=", "<>") and a.low <= b.high and b.low <= a.high:
         # the intervals meet: both are possible unless each is one number
         possible.add(operator == "=")

@@ -149,7 +149,7 @@ class PersonsReader:
                 distinct,
                 "DISTINCT",
             )
-        shown = [item.this if isinstance(item, exp.Alias) else item for item in select.expressions]
+        shown = [unaliased(item) for item in select.expressions]
         if any(key not in shown for key in keys):
             self.refuse(
                 "DISTINCT would drop equal rows of one id",
@@ -274,6 +274,12 @@ class PersonsReader:
             per, order = Per.ANY, ((by, isinstance(node, exp.ArgMax), False),)
         elif isinstance(node, exp.AnyValue):
             per = Per.ANY
+            if order:
+                self.refuse(
+                    "ANY_VALUE has no order here",
+                    "Write FIRST(x ORDER BY y) FILTER (WHERE x IS NOT NULL).",
+                    node,
+                )
         elif not order:
             self.refuse(
                 "rows have no order of their own",

@@ -133,6 +133,8 @@ def _ordered(node: Node, named: Mapping[str, Node]) -> str:
 
 def _rows(scalars: Scalars, spec: Node, node: Node) -> tuple[int | None, int | None] | None:
     """Return how many lines before and after the own one a frame covers."""
+    if others(spec.args, "kind", "start", "start_side", "end", "end_side"):
+        scalars.refuse("EXCLUDE is not supported", "Subtract it: SUM(n) OVER () - n.", node)
     ends: list[int | None] = []
     for name, unbounded in (("start", "PRECEDING"), ("end", "FOLLOWING")):
         end, side = spec.args.get(name), spec.args.get(f"{name}_side")

@@ -360,6 +360,7 @@ REFUSED = [
     (OF.format("LIST(amount) AS x"), "this is not a value of one id's rows", "LIST(amount)"),
     (OF.format("STRING_AGG(shop, ',') AS x"), "this is not a value of one id's rows", "shop, ','"),
     (OF.format("FIRST(amount) AS x"), "rows have no order of their own", "FIRST"),
+    (OF.format("ANY_VALUE(amount ORDER BY amount) AS x"), "ANY_VALUE has no order here", "ANY_VALUE"),
     (OF.format("MIN(shop) AS x"), "categories have no order", "shop"),
     (OF.format("amount"), "'amount' is not in GROUP BY", "amount"),
     (OF.format("SUM(who) AS x"), "'who' is the column of the privacy unit", "who"),

@@ -305,6 +305,12 @@ REFUSED = [
         "ROWS BETWEEN",
     ),
     (
+        "SELECT SUM(COUNT(*)) OVER (ORDER BY sex ROWS 1 PRECEDING EXCLUDE CURRENT ROW) FROM t GROUP BY sex",
+        "EXCLUDE is not supported",
+        "SUM",
+        "Subtract it",
+    ),
+    (
         "SELECT COUNT(*) FROM t HAVING SUM(COUNT(*)) OVER () > 1",
         "windows are computed after",
         "SUM",
