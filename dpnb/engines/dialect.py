@@ -294,9 +294,7 @@ class Dialect:
             if len(predicate.intervals) > self.most_tests(predicate.column):
                 inside = ((low, high, "TRUE") for low, high in predicate.intervals)
                 null = "TRUE" if predicate.null else None
-                return (
-                    f"COALESCE({self.mapped(StepFunction(inside, null), predicate.column)}, FALSE)"
-                )
+                return self.mapped(StepFunction(inside, null), predicate.column)
             tests = [self._within(predicate.column, *ends) for ends in predicate.intervals]
             if predicate.null:
                 tests.append(f"{self.column(predicate.column)} IS NULL")

@@ -85,6 +85,8 @@ _COMPARED = 4
 """So many intervals are compared one after the other, if a list of all codes could be."""
 _LISTED = 2**14
 """Functions of columns of so many codes are written as lists of their outputs."""
+_PADDED = 256
+"""Such a list has so many empty places at most in front of the least code."""
 _FEW = 2**30
 """No statement depends on how many rows there are up to here."""
 _LOCK = (
@@ -158,23 +160,32 @@ class DuckDBDialect(Dialect):
         """Return the SQL of a step function of a column's code, whose outputs are SQL.
 
         DuckDB takes an element of a constant list in little more time than an addition, wherever
-        it is.
+        it is, and by a bare code only once for each value in a file's dictionary.
         """
         scale, column = self._schema[name].scale, self.column(name)
         places = cells(function, scale, _LISTED) if scale.integral else None
         if places is None or places.count > _LISTED:
             return super().mapped(function, name)
         outputs: list[str] = []
-        start = places.first
+        first = start = places.first
         for low, high, output in function.pieces:
             outputs += ["NULL"] * (places.number(low) - start)
             outputs += [output] * (places.number(high) - places.number(low) + 1)
             start = places.number(high) + 1
-        place = f"{places.sql(column)} - ({places.first - 1})"
-        found = f"list_extract([{', '.join(outputs)}], {place})"
-        if function.null is None:
-            return found
-        return f"(CASE WHEN {column} IS NULL THEN {function.null} ELSE {found} END)"
+        outputs += ["NULL"] * (first + places.count - start)
+        place, cases = places.sql(column), ""
+        if function.null is not None:
+            cases = f"WHEN {column} IS NULL THEN {function.null} "
+        if 0 < first <= _PADDED:
+            outputs = ["NULL"] * (first - 1) + outputs
+        elif first <= 0 < first + places.count:
+            # places of a list are counted from 1, and from -1 backwards
+            cases += f"WHEN {place} = 0 THEN {outputs[-first]} "
+            outputs = outputs[1 - first :] + outputs[:-first]
+        else:
+            place += f" - ({first - 1})"
+        found = f"([{', '.join(outputs)}])[{place}]"
+        return f"(CASE {cases}ELSE {found} END)" if cases else found
 
     def only(
         self,
