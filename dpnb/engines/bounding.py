@@ -20,12 +20,15 @@ from dpnb.schema.columns import Category, Kind, Real
 Spelling: TypeAlias = "Callable[[int], str]"
 """How the text of a statement writes a secret number."""
 
+Term: TypeAlias = tuple[str, int]
+"""The SQL of a whole number from 0, and the largest that it can be."""
+
 PRIME = 2**31 - 1
 """The product of two mixes fits in 64 bits."""
 _SECOND = 2**31 - 19
 _COEFFICIENT = 2**26
 _TERMS = 32
-"""The sum of this many products of a coefficient and a term is below 2**63."""
+"""The sum of this many products of a coefficient and a term below 2**31 is below 2**63."""
 
 
 def coefficient(key: bytes, name: str) -> int:
@@ -33,8 +36,8 @@ def coefficient(key: bytes, name: str) -> int:
     return 1 + int.from_bytes(hmac.digest(key, name.encode(), "sha256")[:4], "big") % _COEFFICIENT
 
 
-def _terms(kind: Kind, column: str) -> list[str]:
-    """Return the SQL of whole numbers from 0 to below 2**36 that distinguish the codes of a column.
+def _terms(kind: Kind, column: str) -> list[Term]:
+    """Return whole numbers that distinguish the codes of a column.
 
     Values of a Real are distinguished down to 2**-60 of its bounds.
     """
@@ -50,32 +53,40 @@ def _terms(kind: Kind, column: str) -> list[str]:
         high = f"CAST(FLOOR({scaled}) AS BIGINT)"
         rest = f"(({scaled} - FLOOR({scaled})) * CAST('{2.0**30!r}' AS DOUBLE))"
         low = f"CAST(FLOOR({rest}) AS BIGINT)"
-        return [f"COALESCE({high} + {2**30}, {2**32})", f"COALESCE({low}, {2**32})"]
+        return [
+            (f"COALESCE({high} + {2**30}, {2**32})", 2**32),
+            (f"COALESCE({low}, {2**32})", 2**32),
+        ]
     if isinstance(kind, Category):
-        return [f"COALESCE({integer}, {len(kind.values)})"]
+        return [(f"COALESCE({integer}, {len(kind.values)})", len(kind.values))]
     scale = kind.scale
     least, most = int(scale.low), int(scale.high)
     if most - least < 2**35:
-        return [f"COALESCE({integer} - ({least}), {most - least + 1})"]
+        size = most - least + 1
+        return [(f"COALESCE({integer} - ({least}), {size})", size)]
     # residues modulo two primes distinguish all whole numbers of a column
-    return [f"COALESCE({integer} % {prime} + {prime}, {2**33})" for prime in (PRIME, _SECOND)]
+    return [
+        (f"COALESCE({integer} % {prime} + {prime}, {2**33})", 2**33) for prime in (PRIME, _SECOND)
+    ]
 
 
-def _linear(terms: Sequence[str], key: bytes, name: str, secret: Spelling) -> str:
+def _linear(terms: Sequence[Term], key: bytes, name: str, secret: Spelling) -> str:
     """Return the SQL of a secret linear form modulo the prime."""
+    # remainders take most of the time; so many terms of this size need none of their own
+    small = 2**36 // min(max(1, len(terms)), _TERMS)
     parts = [
-        f"({term} % {PRIME}) * {secret(coefficient(key, f'{name} {number}'))}"
-        for number, term in enumerate(terms)
+        f"{term if most <= small else f'({term} % {PRIME})'} * {secret(coefficient(key, f'{name} {number}'))}"
+        for number, (term, most) in enumerate(terms)
     ]
     sums = [" + ".join(parts[start : start + _TERMS]) for start in range(0, len(parts), _TERMS)]
-    total = " + ".join(f"(({subtotal}) % {PRIME})" for subtotal in sums)
+    total = sums[0] if len(sums) == 1 else " + ".join(f"(({each}) % {PRIME})" for each in sums)
     return f"(({total} + {secret(coefficient(key, f'{name} constant'))}) % {PRIME})"
 
 
 def mix_of_id(number: str, key: bytes, name: str, secret: Spelling = str) -> str:
     """Return the SQL that mixes an id; ``number`` is the SQL of a BIGINT that is not missing."""
     # the remainder of a negative number is negative
-    return _linear([f"({number} % {PRIME} + {PRIME})"], key, f"{name} id", secret)
+    return _linear([(f"({number} % {PRIME} + {PRIME})", 2 * PRIME)], key, f"{name} id", secret)
 
 
 def order_of_rows(
@@ -99,7 +110,7 @@ def order_of_rows(
         Returns the SQL of a secret number.
     """
     terms = [term for name, kind in columns.items() for term in _terms(kind, name)]
-    terms += [f"COALESCE({text}, {2**48})" for text in texts]
+    terms += [(f"COALESCE({text}, {2**48})", 2**48) for text in texts]
     mix, form = mix_of_id(number, key, "row", secret), _linear(terms, key, "row", secret)
     return f"({mix} * {form}) % {PRIME}"
 
@@ -109,5 +120,8 @@ def order_of_cells(cell: str, number: str, key: bytes, secret: Spelling = str) -
 
     ``cell`` is the SQL of the group's number.
     """
-    mix, form = mix_of_id(number, key, "cell", secret), _linear([cell], key, "cell", secret)
+    mix, form = (
+        mix_of_id(number, key, "cell", secret),
+        _linear([(cell, 2**63)], key, "cell", secret),
+    )
     return f"({mix} * {form}) % {PRIME}"

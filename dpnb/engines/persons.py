@@ -1,9 +1,9 @@
 """The rows of a table of persons, as a relation over the kept rows of its base table.
 
 Each value is a function of the multiset of an id's kept rows: sums are whole numbers of ticks, and
-where rows have an order, the secret order of an id's rows and then all their codes break ties. So a
-row of the relation is the same in whichever order an engine reads the rows, and other people's rows
-never change it.
+where rows have an order, the secret order of an id's rows and then the codes of the value break
+ties. So a row of the relation is the same in whichever order an engine reads the rows, and other
+people's rows never change it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpnb.engines.bounding import order_of_rows
+from dpnb.engines.bounding import PRIME, order_of_rows
 from dpnb.engines.dialect import clamp
 from dpnb.engines.steps import literal
 from dpnb.schema.columns import Kind, Real
 from dpnb.schema.predicates import EVERY, Predicate
 from dpnb.sql.features import Feature, Order, Per, Persons
-from dpnb.sql.values import Value, bounds_of
+from dpnb.sql.values import Column, Value, bounds_of
 from dpnb.views.measures import sum_of
 
 if TYPE_CHECKING:
@@ -40,13 +40,14 @@ def persons_relation(sql: Dialect, persons: Persons, key: bytes, *, text: bool) 
     rows = sql.relation(persons.columns)
     if persons.where != EVERY:
         rows = f"(SELECT * FROM {sql.only(rows, sql.predicate(persons.where), persons.columns)}) AS asked"
-    picks = [feature for feature in persons.features if feature.is_one_row]
+    secret = _secret(sql, persons, key, text=text)
+    packed = {one: _packed(sql, one, persons, secret) for one in persons.features if one.is_one_row}
+    picks = [feature for feature, found in packed.items() if found is None]
     if picks:
-        ties = _ties(sql, persons, key, text=text)
         keys = ", ".join(["u", *map(sql.column, persons.keys)])
         places = ", ".join(
             f"row_number() OVER (PARTITION BY {keys} ORDER BY "
-            f"{', '.join([*_ordered(sql, feature, persons), *ties])}) AS p{i}"
+            f"{', '.join([*_ordered(sql, feature, persons), *_ties(sql, feature, secret)])}) AS p{i}"
             for i, feature in enumerate(picks)
         )
         rows = f"(SELECT *, {places} FROM {rows}) AS placed"
@@ -55,7 +56,11 @@ def persons_relation(sql: Dialect, persons: Persons, key: bytes, *, text: bool) 
     shown = [f"c{i}" for i in range(len(values))]
     for feature, kind in zip(persons.features, persons.feature_kinds(), strict=True):
         name = f"c{len(values)}"
-        if feature.is_one_row:
+        if found := packed.get(feature):
+            number, code = found
+            values.append(f"MIN({number})")
+            name = f"{code.format(name)} AS {name}"
+        elif feature.is_one_row:
             values.append(_picked(sql, feature, persons, f"p{picks.index(feature)}"))
         else:
             values.append(_computed(sql, feature, persons))
@@ -88,16 +93,60 @@ def linked_relation(rows: str, columns: int, lines: Sequence[str], sizes: Sequen
     return f"(SELECT {chosen} FROM (SELECT * FROM {rows}) AS own{joined}) AS linked"
 
 
-def _ties(sql: Dialect, persons: Persons, key: bytes, *, text: bool) -> list[str]:
-    """Return the terms that order rows of one id that are alike: secretly, then by all codes."""
+def _secret(sql: Dialect, persons: Persons, key: bytes, *, text: bool) -> str:
+    """Return the number from 0 to below the prime that orders rows of one id that are alike."""
     schema = persons.base.schema
     names = [*schema, *sorted(persons.columns - set(schema))]
     kinds: dict[str, Kind] = {sql.column(name): schema[name] for name in names}
-    number = sql.id_number(text=text)
-    return [
-        order_of_rows(kinds, number, key, (), sql.secret),
-        *(f"{column} NULLS LAST" for column in kinds),
-    ]
+    return order_of_rows(kinds, sql.id_number(text=text), key, (), sql.secret)
+
+
+def _ties(sql: Dialect, feature: Feature, secret: str) -> list[str]:
+    """Return the terms that order rows that are alike in a feature's own order."""
+    columns = map(sql.column, sorted(_value(feature).columns))
+    return [secret, *(f"{column} NULLS LAST" for column in columns)]
+
+
+def _packed(
+    sql: Dialect, feature: Feature, persons: Persons, secret: str
+) -> tuple[str, str] | None:
+    """Return a number that is least in the row that comes first, and the code of the value in it.
+
+    The code is a template for the name of the least number, whose digits are the codes of the
+    order, the secret and the code of the value. None if they do not fit into 63 bits: a window,
+    which sorts all rows, takes several times as long.
+    """
+    schema, value = persons.base.schema, _value(feature)
+    if not isinstance(value, Column):
+        return None
+    places = [*feature.order, (value.name, False, False)]
+    if not all(schema[column].scale.integral for column, *_ in places):
+        return None
+    *order, own = (_digit(sql, schema[term[0]], term) for term in places)
+    number, size = "0", 1
+    for digit, count in (*order, (secret, PRIME), own):
+        number, size = f"({number}) * {count} + {digit}", size * count
+    if size > 2**63:
+        return None
+    last, low = f"{{0}} % {own[1]}", int(schema[value.name].scale.low)
+    code = f"CASE WHEN {last} < {own[1] - 1} THEN {last} + ({low}) END"
+    return _given(sql, feature.counted(schema), number), code
+
+
+def _digit(sql: Dialect, kind: Kind, term: Order) -> tuple[str, int]:
+    """Return a whole number that orders the rows by a column of whole numbers, and how many there are."""
+    name, down, nulls_first = term
+    code, low, high = (
+        f"CAST({sql.column(name)} AS BIGINT)",
+        int(kind.scale.low),
+        int(kind.scale.high),
+    )
+    place = f"{high} - {code}" if down else f"{code} - ({low})"
+    size = high - low + 1
+    return (
+        f"COALESCE({f'{place} + 1' if nulls_first else place}, {0 if nulls_first else size})",
+        size + 1,
+    )
 
 
 def _ordered(sql: Dialect, feature: Feature, persons: Persons) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 
 from dpnb import Budget, Category, Curator, Integer, Real, Schema, Table, Unit
 from dpnb.answers.verbs import statement
-from dpnb.engines import duckdb
+from dpnb.engines import duckdb, persons
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import BudgetError, RequestError
 from dpnb.privacy.definition import PURE, ZCDP
@@ -183,13 +183,13 @@ class TestLines:
             }
         )
 
-    def lines(self, frame, threads):
+    def lines(self, frame, threads, features=FEATURES):
         lock = (f"SET threads={threads}", *duckdb._LOCK)
         with mock.patch.object(duckdb, "_LOCK", lock):
             held = curator_of(frame)
         with closing(held):
             runner = held._runner
-            sql = f"SELECT COUNT(*) FROM (SELECT id, {self.FEATURES} FROM t GROUP BY id) AS p"
+            sql = f"SELECT COUNT(*) FROM (SELECT id, {features} FROM t GROUP BY id) AS p"
             plan = statement(runner, "analyst", Call("query", sql, {"rho": 1})).plan()
             base = DuckDBEngine(table(frame, 12))
             base.bound(KEY)
@@ -211,6 +211,19 @@ class TestLines:
         assert self.lines(frame.sample(frac=1, random_state=1), 1) == first
         less = self.lines(frame[frame["id"] != 77].sample(frac=1, random_state=2), 4)
         assert less == {who: line for who, line in first.items() if who != 77}
+
+    def test_one_number_finds_the_row_that_comes_first(self):
+        features = (
+            "FIRST(g ORDER BY y DESC, shop) AS a, FIRST(x ORDER BY y DESC) AS b, ANY_VALUE(g) AS c, "
+            "LAST(g ORDER BY y) AS d, ARG_MAX(shop, y) FILTER (WHERE x > 8) AS e, ARG_MIN(y, x) AS f"
+        )
+        frame = self.frame()[:12_000]
+        frame["y"] = frame["y"].where(frame["y"] % 3 > 0)
+        found = self.lines(frame, 2, features)
+        with mock.patch.object(persons, "_packed", return_value=None):
+            assert self.lines(frame, 2, features) == found
+        missing = [sum(line[place] is None for line in found.values()) for place in range(7)]
+        assert sum(map(bool, missing)) > 1
 
 
 def of_persons(inner, result="COUNT(*)", where=""):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
+from dpnb.engines import bounding
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import SchemaError
 from dpnb.schema.predicates import EVERY, Within
@@ -253,3 +255,39 @@ class TestFingerprint:
             prints.append(made.fingerprint(KEY))
             made.close()
         assert prints[0] == prints[1] != prints[2]
+
+
+def test_the_order_of_rows_is_a_linear_form_modulo_a_prime():
+    """Remainders that are left out change nothing, whatever the sizes of the terms."""
+    kinds = {f"c{i}": kind for i, kind in enumerate([*SCHEMA.values()] * 8)}
+    whole = {name: kind for name, kind in kinds.items() if not isinstance(kind, Real)}
+    rng = np.random.default_rng(4)
+    for names in ([*whole], [*whole][:3], [*whole][:1]):
+        codes = {
+            name: int(rng.integers(int(kinds[name].scale.low), int(kinds[name].scale.high) + 1))
+            for name in names
+        }
+        number, selected = (
+            -(2**62) + 5,
+            ", ".join(f"{code} AS {name}" for name, code in codes.items()),
+        )
+        order = bounding.order_of_rows({name: kinds[name] for name in names}, str(number), KEY)
+        ((found,),) = duckdb.sql(f"SELECT {order} FROM (SELECT {selected})").fetchall()
+        terms = []
+        for name, code in codes.items():
+            scale = kinds[name].scale
+            if scale.high - scale.low < 2**35:
+                terms.append(code - int(scale.low))
+            else:
+                # SQL's remainders have the sign of the number
+                primes = (2**31 - 1, 2**31 - 19)
+                terms += [(abs(code) % one) * (1 if code > 0 else -1) + one for one in primes]
+        expected = 1
+        for part, numbers in (("row id", [number]), ("row", terms)):
+            total = bounding.coefficient(KEY, f"{part} constant")
+            total += sum(
+                term * bounding.coefficient(KEY, f"{part} {place}")
+                for place, term in enumerate(numbers)
+            )
+            expected = expected * total % bounding.PRIME
+        assert found == expected
