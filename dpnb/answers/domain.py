@@ -9,7 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.codes import Code, Interval
-from dpnb.schema.predicates import And, Predicate, Within, simplify
+from dpnb.schema.predicates import And, Compared, Predicate, Within, simplify
 from dpnb.schema.schema import Schema
 from dpnb.sql.values import (
     Arithmetic,
@@ -199,6 +199,10 @@ class Domain:
             return None
         atoms = []
         for piece, side in zip(self.pieces, sides, strict=True):
+            if piece.column not in self.schema:
+                if len(side) < piece.size:
+                    return None
+                continue
             inside = [piece.cells[i] for i in side.tolist() if i < len(piece.cells)]
             null = int(side[-1]) == len(piece.cells)
             if not piece.missing:
@@ -226,6 +230,8 @@ class Domain:
             if piece.missing:
                 mask = np.append(mask, where.null)
             return self._along(mask, where.column)
+        if isinstance(where, Compared):
+            return self._along(np.array([False, True]), str(where))
         conjunction = isinstance(where, And)
         result: Bools = np.full([1] * len(self.shape), conjunction)
         for part in where.parts:
@@ -326,10 +332,13 @@ def _pieces(schema: Schema, views: Sequence[View]) -> tuple[Piece, ...]:
     for column, cut in starts.items():
         if _two_valued(column, schema):
             cut.add(schema[column].scale.high)
-    return tuple(
+    pieces = [
         Piece(column, _cut(schema, column, starts[column]), column not in schema.complete)
         for column in sorted(starts)
-    )
+    ]
+    # whether two columns compare so cuts no column, but all rows in two
+    tests = {str(atom) for view in views for atom in _tests(view) if isinstance(atom, Compared)}
+    return (*pieces, *(Piece(test, ((0, 0), (1, 1)), missing=False) for test in sorted(tests)))
 
 
 def _cut(schema: Schema, column: str, starts: set[Code]) -> tuple[Interval, ...]:
@@ -349,10 +358,17 @@ def _intervals(view: View) -> Iterator[tuple[str, Code, Code]]:
         if isinstance(part, Mapped):
             for low, high, _ in part.numbers.pieces:
                 yield part.column, low, high
-    for predicate in (view.where, *([] if value is None else _conditions(value))):
-        for atom in _atoms(predicate):
+    for atom in _tests(view):
+        if isinstance(atom, Within):
             for low, high in atom.intervals:
                 yield atom.column, low, high
+
+
+def _tests(view: View) -> Iterator[Within | Compared]:
+    """Yield what the conditions of a view are made of."""
+    value = view.measure.value
+    for predicate in (view.where, *([] if value is None else _conditions(value))):
+        yield from _atoms(predicate)
 
 
 def _conditions(value: Value) -> Iterable[Predicate]:
@@ -371,8 +387,8 @@ def _conditions(value: Value) -> Iterable[Predicate]:
             yield from _conditions(value.default)
 
 
-def _atoms(predicate: Predicate) -> Iterator[Within]:
-    if isinstance(predicate, Within):
+def _atoms(predicate: Predicate) -> Iterator[Within | Compared]:
+    if isinstance(predicate, Within | Compared):
         yield predicate
     else:
         for part in predicate.parts:

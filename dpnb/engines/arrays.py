@@ -18,7 +18,7 @@ import numpy as np
 from dpnb.engines.marginals import Marginals, MarginalScan
 from dpnb.engines.stored import Codes, Mask, Vector
 from dpnb.schema.partition import Partition
-from dpnb.schema.predicates import And, Predicate, Within
+from dpnb.schema.predicates import And, Compared, Predicate, Within
 from dpnb.sql.values import Column, Mapped
 from dpnb.views.measures import Count, Measure, Scan, Sum
 
@@ -360,6 +360,10 @@ class Arrays:
             codes = self._columns[predicate.column]
             within = codes.within(predicate)
             return lambda rows: within(codes.values[rows])
+        if isinstance(predicate, Compared):
+            left, right = (self._columns[name] for name in (predicate.left, predicate.right))
+            compare = left.compared(predicate, right)
+            return lambda rows: compare(left.values[rows], right.values[rows])
         conjunction = isinstance(predicate, And)
         tests = [self._test(part) for part in predicate.parts]
         if conjunction:

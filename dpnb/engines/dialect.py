@@ -17,7 +17,7 @@ from dpnb.engines.marginals import MarginalScan
 from dpnb.engines.steps import literal
 from dpnb.schema.joins import Join
 from dpnb.schema.partition import Partition
-from dpnb.schema.predicates import EVERY, And, Predicate, Within
+from dpnb.schema.predicates import EVERY, And, Compared, Predicate, Within
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
 from dpnb.sql.values import Arithmetic, Call, Column, Mapped, Number, Value, bounds_of, present_in
@@ -299,11 +299,22 @@ class Dialect:
             if predicate.null:
                 tests.append(f"{self.column(predicate.column)} IS NULL")
             return f"({' OR '.join(tests)})" if tests else "FALSE"
+        if isinstance(predicate, Compared):
+            return self._compared(predicate)
         conjunction = isinstance(predicate, And)
         if not predicate.parts:
             return "TRUE" if conjunction else "FALSE"
         word = " AND " if conjunction else " OR "
         return f"({word.join(self.predicate(part) for part in predicate.parts)})"
+
+    def _compared(self, predicate: Compared) -> str:
+        left, right = self.column(predicate.left), self.column(predicate.right)
+        operator, offset = predicate.written
+        if offset:
+            # a narrow type would overflow
+            kind = "BIGINT" if isinstance(offset, int) else "DOUBLE"
+            left = f"CAST({left} AS {kind}) + {literal(offset)}"
+        return f"({left} {operator} {right})"
 
     def most_tests(self, name: str) -> int:
         """Return how many intervals of a column's codes are compared one after the other."""

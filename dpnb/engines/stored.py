@@ -14,13 +14,17 @@ import numpy.typing as npt
 from dpnb.codes import Code, StepFunction
 from dpnb.schema.columns import Kind, Real, code_bytes
 from dpnb.schema.partition import Partition
-from dpnb.schema.predicates import Within
+from dpnb.schema.predicates import Compared, Order, Within
 from dpnb.sql.values import Mapped
 from dpnb.views.measures import Measure, Sum
 
 Vector: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
+_ORDERS: dict[Order, Callable[[Vector, Vector], Mask]] = {
+    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "=": np.equal,
+    "<>": np.not_equal,
+}  # fmt: skip
 _COMPARED = 4
 """So many intervals are compared one after the other; more of them are searched."""
 _NUMBERS = {
@@ -150,6 +154,33 @@ class Codes:
             return found
 
         return compare
+
+    def compared(self, predicate: Compared, other: Codes) -> Callable[[Vector, Vector], Mask]:
+        """Return a function from stored values of two columns to whether they compare so."""
+        operator, offset = predicate.written
+        compare, whole = _ORDERS[operator], bool(self.size) and bool(other.size)
+        shift = offset + self.low - other.low if whole else offset
+        reach = self.size + other.size + abs(shift)
+        number = np.dtype(
+            np.int32 if whole and reach < 2**31 else np.int64 if whole else np.float64
+        )
+        alike = not shift and self.values.dtype == other.values.dtype
+
+        def numbers(codes: Codes, values: Vector) -> Vector:
+            if alike:
+                return values
+            given: Vector = values.astype(number)
+            return given if whole or not codes.size else given + codes.low
+
+        def test(values: Vector, others: Vector) -> Mask:
+            left, right = numbers(self, values), numbers(other, others)
+            found: Mask = compare(left + number.type(shift) if shift else left, right)
+            for codes, given in ((self, values), (other, others)):
+                if not codes.complete:
+                    found &= ~codes.missing(given)
+            return found
+
+        return test
 
     def lookup(
         self, function: StepFunction[Any], otherwise: Any, number: np.dtype[Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dpnb.codes import Code, Interval
 from dpnb.schema.columns import Kind
@@ -16,6 +16,10 @@ Box: TypeAlias = tuple[Side, ...]
 """The rows that satisfy every side; columns without a side are free."""
 Sides: TypeAlias = Mapping[str, tuple[tuple[Interval, ...], bool]]
 """The sides of a box by column."""
+
+Order: TypeAlias = Literal["<", "<=", ">", ">=", "=", "<>"]
+NEGATED: dict[Order, Order] = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+FLIPPED: dict[Order, Order] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 MOST_BOXES = 32
 """Most boxes of a condition; one with more is loosened, and its region then covers more."""
@@ -38,6 +42,42 @@ class Within:
     def columns(self) -> frozenset[str]:
         """The columns that the predicate uses."""
         return frozenset((self.column,))
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """True for rows where ``left + offset`` compares so with ``right``; both have a value.
+
+    ``spans`` has the codes between which both columns lie then. Between whole numbers the operators
+    are ``<=``, ``>=``, ``=`` and ``<>``.
+    """
+
+    left: str
+    operator: Order
+    right: str
+    offset: Code
+    spans: tuple[Interval, Interval]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that the predicate uses."""
+        return frozenset((self.left, self.right))
+
+    @property
+    def written(self) -> tuple[Order, Code]:
+        """The operator and the offset that are shortest: ``a < b`` is ``a + 1 <= b``."""
+        if isinstance(self.offset, int):
+            if (self.operator, self.offset) == ("<=", 1):
+                return "<", 0
+            if (self.operator, self.offset) == (">=", -1):
+                return ">", 0
+        return self.operator, self.offset
+
+    @property
+    def sides(self) -> Sides:
+        """What each column satisfies by itself."""
+        left, right = self.spans
+        return {self.left: ((left,), False), self.right: ((right,), False)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +104,7 @@ class Or:
         return frozenset[str]().union(*(part.columns for part in self.parts))
 
 
-Predicate: TypeAlias = Within | And | Or
+Predicate: TypeAlias = Within | Compared | And | Or
 """A two-valued predicate in negation normal form.
 
 SQL's three-valued logic keeps exactly the rows for which the normal form is true: NOT moves inwards
@@ -80,6 +120,8 @@ def simplify(predicate: Predicate, kinds: Mapping[str, Kind]) -> Predicate:
     """Flatten, merge atoms on one column, drop constant parts, and sort the rest."""
     if isinstance(predicate, Within):
         return _atom(predicate, kinds)
+    if isinstance(predicate, Compared):
+        return predicate
     conjunction = isinstance(predicate, And)
     neutral, absorbing = (EVERY, NONE) if conjunction else (NONE, EVERY)
     atoms: dict[str, Within] = {}
@@ -129,6 +171,46 @@ def _merge(left: Within, right: Within, kinds: Mapping[str, Kind], conjunction: 
     return Within(left.column, either, left.null or right.null)
 
 
+def compared(
+    left: str, operator: Order, right: str, offset: Code, kinds: Mapping[str, Kind]
+) -> Predicate:
+    """Return the condition that ``left + offset`` compares so with ``right``, in one spelling.
+
+    Both columns are whole numbers, or days; else the offset is 0, or added to real numbers.
+
+    Examples
+    --------
+    >>> from dpnb.schema.columns import Integer
+    >>> compared("b", ">", "a", 0, {"a": Integer(0, 9), "b": Integer(3, 5)})
+    Compared(left='a', operator='<=', right='b', offset=1, spans=((0, 4), (3, 5)))
+    """
+    if right < left and (kinds[left].scale.integral or not offset):
+        left, operator, right, offset = right, FLIPPED[operator], left, -offset
+    one, other = kinds[left].scale, kinds[right].scale
+    both = And((Within(left, ((one.low, one.high),)), Within(right, ((other.low, other.high),))))
+    low, high, least, most = one.low + offset, one.high + offset, other.low, other.high
+    if one.integral and other.integral and operator in ("<", ">"):
+        offset += 1 if operator == "<" else -1
+        return compared(left, "<=" if operator == "<" else ">=", right, offset, kinds)
+    never = {
+        "<": low >= most, "<=": low > most, ">": high <= least, ">=": high < least,
+        "=": low > most or high < least, "<>": low == high == least == most,
+    }  # fmt: skip
+    always = {
+        "<": high < least, "<=": high <= least, ">": low > most, ">=": low >= most,
+        "=": never["<>"], "<>": never["="],
+    }  # fmt: skip
+    if never[operator] or always[operator]:
+        return NONE if never[operator] else both
+    if operator in ("<", "<=", "="):
+        high, least = min(high, most), max(least, low)
+    if operator in (">", ">=", "="):
+        low, most = max(low, least), min(most, high)
+    # what a sum of floats is less its summand may be another float
+    own = (low - offset, high - offset) if one.integral or not offset else (one.low, one.high)
+    return Compared(left, operator, right, offset, (own, (least, most)))
+
+
 def can_hold(predicate: Predicate, group: Mapping[str, Within]) -> bool:
     """Return whether a row of a group can satisfy a condition.
 
@@ -146,14 +228,31 @@ def can_hold(predicate: Predicate, group: Mapping[str, Within]) -> bool:
             for low, high in own.intervals
             for first, last in predicate.intervals
         )
+    if isinstance(predicate, Compared):
+        sides = predicate.sides.items()
+        return all(can_hold(Within(name, codes), group) for name, (codes, _) in sides)
     possible = (can_hold(part, group) for part in predicate.parts)
     return all(possible) if isinstance(predicate, And) else any(possible)
 
 
 def plain(predicate: Predicate) -> Any:
-    """Return a predicate as plain data (JSON): ``[column, intervals, null]`` or ``{op: parts}``."""
+    """Return a predicate as plain data (JSON): ``[column, intervals, null]`` or ``{op: parts}``.
+
+    Two columns are compared as in ``{"compare": [left, operator, right, offset, spans]}``.
+    """
     if isinstance(predicate, Within):
         return [predicate.column, [list(pair) for pair in predicate.intervals], predicate.null]
+    if isinstance(predicate, Compared):
+        spans = [list(span) for span in predicate.spans]
+        return {
+            "compare": [
+                predicate.left,
+                predicate.operator,
+                predicate.right,
+                predicate.offset,
+                spans,
+            ]
+        }
     word = "and" if isinstance(predicate, And) else "or"
     return {word: [plain(part) for part in predicate.parts]}
 
@@ -162,6 +261,9 @@ def read(data: Any) -> Predicate:
     """Build a predicate from the data of :func:`plain`."""
     if isinstance(data, Mapping):
         ((word, parts),) = data.items()
+        if word == "compare":
+            left, operator, right, offset, ((low, high), (least, most)) = parts
+            return Compared(left, operator, right, offset, ((low, high), (least, most)))
         read_parts = tuple(read(part) for part in parts)
         return And(read_parts) if word == "and" else Or(read_parts)
     column, intervals, null = data
@@ -177,6 +279,9 @@ def boxes(formula: Any) -> list[Sides]:
             ranges = (_ends(ranges),)
         return [{str(column): (ranges, bool(null))}] if ranges or null else []
     ((word, parts),) = formula.items()
+    if word == "compare":
+        left, _, right, _, (own, other) = parts
+        return [{left: ((tuple(own),), False), right: ((tuple(other),), False)}]
     part_boxes = [boxes(part) for part in parts]
     if word == "or":
         either = [box for alternative in part_boxes for box in alternative]

@@ -11,10 +11,23 @@ from dpnb.codes import Interval
 from dpnb.errors import SchemaError, nearest
 from dpnb.schema.columns import Category, Constant, Integer, Kind, Real
 from dpnb.schema.persons import kept_rows
-from dpnb.schema.predicates import EVERY, NONE, And, Or, Predicate, Within, simplify
+from dpnb.schema.predicates import (
+    EVERY,
+    FLIPPED,
+    NEGATED,
+    NONE,
+    And,
+    Compared,
+    Or,
+    Predicate,
+    Within,
+    compared,
+    simplify,
+)
 from dpnb.schema.reading import canonical
 from dpnb.schema.timestamps import Date, Timestamp
 from dpnb.schema.types import Boolean
+from dpnb.sql.comparisons import ORDERS, Comparisons
 from dpnb.sql.constants import TRUTHS, Constants, is_constant, number
 from dpnb.sql.domains import Domains
 from dpnb.sql.operators import branches_of, depends_on
@@ -23,18 +36,8 @@ from dpnb.sql.quoting import as_written
 from dpnb.sql.relations import Relation, Scope
 from dpnb.sql.source import Node, Source, bare, others
 
-COMPARISONS: dict[type, str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
 _COMPARED = (exp.Between, exp.In, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)
 _FEW = f"Columns are combined if they have at most {MOST_CODES:,} combinations of values."
-FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def _qualifier(node: Node) -> str | None:
@@ -64,6 +67,7 @@ class Conditions:
             source.refuse, self.column, self.constants.value, self.schema, scope.spelled
         )
         self.products = Products(self.domains)
+        self.comparisons = Comparisons(self.constants, self.schema)
 
     def _refuse_undeclared(self, node: Node, relations: Sequence[Relation]) -> None:
         for relation in relations:
@@ -188,6 +192,15 @@ class Conditions:
             )
         if not _is_plain(node) and self.is_expression(node):
             return self.domains.condition(node, negated=negated)
+        if isinstance(node, exp.Between) and len(self.columns(node)) > 1:
+            ends = ((exp.GTE, node.args["low"]), (exp.LTE, node.args["high"]))
+            tests = (kind(this=node.this.copy(), expression=end.copy()) for kind, end in ends)
+            return self._condition(
+                exp.And(this=next(tests), expression=next(tests)), negated=negated
+            )
+        found = self._of_two(node, negated)
+        if found is not None:
+            return found
         if next(_atoms(node)) is node and self._is_product(node):
             return self.products.condition(node, negated=negated)
         if isinstance(node, exp.Column):
@@ -200,7 +213,7 @@ class Conditions:
         if isinstance(node, exp.EQ | exp.NEQ) and _is_test(node):
             differs = bare(node.expression).this is isinstance(node, exp.NEQ)
             return self._condition(node.this, negated=differs is not negated)
-        if type(node) in COMPARISONS:
+        if type(node) in ORDERS:
             return self._comparison(node, negated)
         if isinstance(node, exp.Between) and not others(node.args, "this", "low", "high"):
             column = self.column(bare(node.this))
@@ -225,6 +238,33 @@ class Conditions:
             node,
         )
 
+    def _of_two(self, node: Node, negated: bool) -> Predicate | None:
+        """Read a comparison of two columns; None for other conditions."""
+        if len(self.columns(node)) != 2:
+            return None
+        size = bare(node.this)
+        if isinstance(size, exp.Abs) and type(node) in ORDERS and is_constant(node.expression):
+            return self._size(size.this, node, negated=negated)
+        names = {part: self.column(part) for part in node.find_all(exp.Column)}
+        return self.comparisons.condition(node, names, negated=negated)
+
+    def _size(self, inner: Node, node: Node, *, negated: bool) -> Predicate | None:
+        """Read a comparison of ABS(x) with a constant as two of x; None if these are not read."""
+        kinds = {order: kind for kind, order in ORDERS.items()}
+        opposite = kinds[FLIPPED[ORDERS[type(node)]]]
+        limit = exp.paren(node.expression.copy())
+        tests = (
+            self._of_two(type(node)(this=inner.copy(), expression=limit), negated),
+            self._of_two(
+                opposite(this=inner.copy(), expression=exp.Neg(this=limit.copy())), negated
+            ),
+        )
+        known = tuple(test for test in tests if test is not None)
+        if len(known) < len(tests):
+            return None
+        is_inside = isinstance(node, exp.LT | exp.LTE | exp.NEQ)
+        return And(known) if is_inside is not negated else Or(known)
+
     def _listed(self, node: Node) -> str:
         """Return a list of values in place of a subquery, as it is written."""
         if not isinstance(node, exp.In) or not self.is_expression(node.this):
@@ -242,6 +282,9 @@ class Conditions:
             return self.missing(test)
         if isinstance(value, exp.Boolean) and not isinstance(bare(test), exp.Column):
             return self._condition(test, negated=not value.this)
+        both = self._of_two(exp.EQ(this=test.copy(), expression=value.copy()), False)
+        if both is not None:
+            return Or((both, And((self.missing(test), self.missing(value)))))
         column = self.column(bare(test))
         return Within(column, self._compare(column, "=", value))
 
@@ -278,7 +321,7 @@ class Conditions:
         return Within(column, tuple(intervals))
 
     def _comparison(self, node: Node, negated: bool) -> Within:
-        operator = COMPARISONS[type(node)]
+        operator = ORDERS[type(node)]
         left, right = bare(node.this), bare(node.expression)
         for side in (left, right):
             if isinstance(side, exp.AggFunc):
@@ -308,7 +351,7 @@ class Conditions:
                 node,
             )
         return Within(
-            column, self._compare(column, _NEGATED[operator] if negated else operator, right)
+            column, self._compare(column, NEGATED[operator] if negated else operator, right)
         )
 
     def _compare(self, column: str, operator: str, node: Node) -> tuple[Interval, ...]:
@@ -398,9 +441,9 @@ def _is_plain(node: Node) -> bool:
     if isinstance(node, exp.Column):
         return True
     sides = [bare(part) for part in node.iter_expressions()]
-    if type(node) in COMPARISONS and isinstance(sides[-1], exp.Column):
+    if type(node) in ORDERS and isinstance(sides[-1], exp.Column):
         sides.reverse()
-    return isinstance(node, (*COMPARISONS, *_COMPARED)) and (
+    return isinstance(node, (*ORDERS, *_COMPARED)) and (
         isinstance(sides[0], exp.Column) and all(map(_is_value, sides[1:]))
     )
 
@@ -432,5 +475,9 @@ def _complement(predicate: Predicate, kinds: Mapping[str, Kind]) -> Predicate:
     if isinstance(predicate, Within):
         others = kinds[predicate.column].scale.complement(predicate.intervals)
         return Within(predicate.column, others, not predicate.null)
+    if isinstance(predicate, Compared):
+        left, operator, right = predicate.left, NEGATED[predicate.operator], predicate.right
+        other = compared(left, operator, right, predicate.offset, kinds)
+        return Or((other, Within(left, (), null=True), Within(right, (), null=True)))
     parts = tuple(_complement(part, kinds) for part in predicate.parts)
     return Or(parts) if isinstance(predicate, And) else And(parts)

@@ -120,6 +120,11 @@ class Constants:
             self.refuse("this is an interval, not a value", "Add it to a date.", node)
         return Fraction(value) if type(value) is float else value
 
+    def span(self, node: Node) -> Span | None:
+        """Return the interval that a constant expression is; None for other values."""
+        value = self._computed(node)
+        return value if isinstance(value, Span) else None
+
     def truth(self, node: Node) -> bool | None:
         """Return whether a constant condition holds; None if it is NULL."""
         if isinstance(node, exp.Paren):

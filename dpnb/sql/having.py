@@ -8,8 +8,9 @@ from fractions import Fraction
 from sqlglot import expressions as exp
 
 from dpnb.errors import nearest
+from dpnb.schema.predicates import FLIPPED
 from dpnb.sql.aggregates import Aggregates, is_formula
-from dpnb.sql.conditions import COMPARISONS, FLIPPED
+from dpnb.sql.comparisons import ORDERS
 from dpnb.sql.constants import is_constant
 from dpnb.sql.query import Aggregate, Compare, Having, Junction
 from dpnb.sql.source import Node, bare, others
@@ -45,13 +46,13 @@ class HavingReader:
             low, high = (self._threshold(node.args[name]) for name in ("low", "high"))
             ends = Compare(aggregate, ">=", low), Compare(aggregate, "<=", high)
             return Junction("AND", ends)
-        if type(node) not in COMPARISONS:
+        if type(node) not in ORDERS:
             self.refuse(
                 "this condition is not supported",
                 "Compare aggregates with constants, with AND, OR, NOT, BETWEEN.",
                 node,
             )
-        operator, left, right = COMPARISONS[type(node)], bare(node.this), bare(node.expression)
+        operator, left, right = ORDERS[type(node)], bare(node.this), bare(node.expression)
         if is_constant(left):
             left, right, operator = right, left, FLIPPED[operator]
         return Compare(self._measured(left, shown), operator, self._threshold(right))

@@ -14,7 +14,17 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpnb.codes import Interval, Scale
-from dpnb.schema.predicates import EVERY, NONE, And, Or, Predicate, Within, simplify
+from dpnb.schema.predicates import (
+    EVERY,
+    NEGATED,
+    And,
+    Compared,
+    Or,
+    Predicate,
+    Within,
+    compared,
+    simplify,
+)
 from dpnb.sql.values import (
     Arithmetic,
     Bounds,
@@ -61,6 +71,11 @@ def negation(predicate: Predicate, schema: Schema) -> Predicate:
         scale = schema[predicate.column].scale
         null = not predicate.null and predicate.column not in schema.complete
         return Within(predicate.column, scale.complement(predicate.intervals), null)
+    if isinstance(predicate, Compared):
+        operator = NEGATED[predicate.operator]
+        other = compared(predicate.left, operator, predicate.right, predicate.offset, schema)
+        missing = predicate.columns - set(schema.complete)
+        return Or((other, *(Within(name, (), null=True) for name in sorted(missing))))
     parts = tuple(negation(part, schema) for part in predicate.parts)
     return Or(parts) if isinstance(predicate, And) else And(parts)
 
@@ -81,9 +96,10 @@ def allows(predicate: Predicate, schema: Schema, steps: Iterator[int] | None = N
 
     def search(condition: Predicate) -> bool:
         condition = simplify(condition, schema)
-        if condition == NONE or isinstance(condition, Within) or next(taken) > STEPS:
-            return condition != NONE
+        if isinstance(condition, Within | Compared) or next(taken) > STEPS:
+            return True
         if isinstance(condition, Or):
+            # without parts, nothing satisfies it
             return any(map(search, condition.parts))
         for place, part in enumerate(condition.parts):
             if isinstance(part, Or):
@@ -99,6 +115,8 @@ def codes_of(predicate: Predicate, column: str, scale: Scale) -> Sequence[Interv
     if isinstance(predicate, Within):
         everything = ((scale.low, scale.high),)
         return predicate.intervals if predicate.column == column else everything
+    if isinstance(predicate, Compared):
+        return predicate.sides.get(column, (((scale.low, scale.high),), False))[0]
     parts = [codes_of(part, column, scale) for part in predicate.parts]
     if isinstance(predicate, Or):
         return scale.union([interval for part in parts for interval in part])
@@ -112,6 +130,8 @@ def _allows_missing(predicate: Predicate, column: str, schema: Schema) -> bool:
     """Return whether a column may be missing in a row that satisfies a condition."""
     if isinstance(predicate, Within):
         return column not in schema.complete and (predicate.column != column or predicate.null)
+    if isinstance(predicate, Compared):
+        return column not in schema.complete and column not in predicate.columns
     parts = (_allows_missing(part, column, schema) for part in predicate.parts)
     return any(parts) if isinstance(predicate, Or) else all(parts)
 

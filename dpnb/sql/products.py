@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from dpnb.codes import Code, Interval
 from dpnb.schema.columns import Kind
-from dpnb.schema.predicates import EVERY, NONE, And, Or, Predicate, Within, simplify
+from dpnb.schema.predicates import (
+    EVERY,
+    NONE,
+    And,
+    Compared,
+    Or,
+    Order,
+    Predicate,
+    Within,
+    compared,
+    simplify,
+)
 from dpnb.sql.dataless import SECONDS, EvaluationError, TimeLimitError
 from dpnb.sql.domains import Domains
 from dpnb.sql.outputs import MOST_PIECES, TYPES, Holds, Product, outputs, type_of
@@ -29,6 +40,8 @@ if TYPE_CHECKING:
     Mask: TypeAlias = npt.NDArray[np.bool_]
     Bytes: TypeAlias = npt.NDArray[np.int8]
 
+MOST_CASES = 8
+"""A comparison of two columns is one condition, rather than more cases than these."""
 MOST_CODES = 100_000
 """Most combinations of codes of several columns."""
 
@@ -174,6 +187,11 @@ def _union(rows: Mask, columns: tuple[str, ...], kinds: Mapping[str, Kind]) -> P
                 return Or((_within(~own, column, kinds), _union(~beside, rest, kinds)))
     different = [_slices(rows, place) for place in range(rows.ndim)]
     place = min(range(rows.ndim), key=lambda axis: len(different[axis][0]))
+    if len(different[place][0]) > MOST_CASES:
+        # one comparison takes less time than many intervals
+        comparison = _comparison(rows, columns, kinds)
+        if comparison is not None:
+            return comparison
     rest = columns[:place] + columns[place + 1 :]
     slices, numbers = different[place]
     return Or(
@@ -223,6 +241,8 @@ def _rows(predicate: Predicate, columns: Sequence[str], kinds: Mapping[str, Kind
             rows[int(first) - low : int(last) - low + 1] = True
         rows[-1] = predicate.null
         return rows.reshape(shape)
+    if isinstance(predicate, Compared):
+        return _compared_rows(predicate, columns, kinds)
     conjunction = isinstance(predicate, And)
     result: Mask = np.full([1] * len(columns), conjunction)
     for part in predicate.parts:
@@ -231,7 +251,81 @@ def _rows(predicate: Predicate, columns: Sequence[str], kinds: Mapping[str, Kind
     return result
 
 
+def _compared_rows(predicate: Compared, columns: Sequence[str], kinds: Mapping[str, Kind]) -> Mask:
+    """Return which combinations satisfy a comparison of two columns of whole numbers."""
+    import numpy as np
+
+    codes = []
+    for name in (predicate.left, predicate.right):
+        shape = [1] * len(columns)
+        (shape[columns.index(name)],) = _shape([name], kinds)
+        codes.append((int(kinds[name].scale.low) + np.arange(max(shape))).reshape(shape))
+    difference = codes[1] - codes[0]
+    compare = {"<=": np.greater_equal, ">=": np.less_equal, "=": np.equal, "<>": np.not_equal}
+    rows: Mask = compare[predicate.operator](difference, predicate.offset)
+    for name, own in zip((predicate.left, predicate.right), codes, strict=True):
+        # the last one stands for a missing value
+        rows = rows & (own <= int(kinds[name].scale.high))
+    return rows
+
+
+def _along(rows: Mask) -> tuple[Mask, Mask]:
+    """Return which codes of either column are in a combination."""
+    import numpy as np
+
+    own: Mask = np.logical_or.reduce(rows, axis=1)
+    other: Mask = np.logical_or.reduce(rows, axis=0)
+    return own, other
+
+
+def _comparison(rows: Mask, columns: Sequence[str], kinds: Mapping[str, Kind]) -> Predicate | None:
+    """Return a set of combinations of two columns as a comparison of them, within some of their codes.
+
+    None if it is not one.
+    """
+    import numpy as np
+
+    if len(columns) != 2 or {kinds[name].kind for name in columns} not in ({"integer"}, {"date"}):
+        return None
+    nulls = (bool(rows[-1].all()), bool(rows[:, -1].all()))
+    missing = np.zeros(rows.shape, np.bool_)
+    missing[-1], missing[:, -1] = nulls[0], nulls[1]
+    missing[-1, -1] = any(nulls)
+    if any(nulls):
+        present = rows & ~missing
+        found = _comparison(present, columns, kinds) if present.any() else None
+        lacks = (
+            Within(one, (), null=True) for one, null in zip(columns, nulls, strict=True) if null
+        )
+        return None if found is None else Or((found, *lacks))
+    own, other = _along(rows)
+    if own[-1] or other[-1]:
+        return None
+    lows = [int(kinds[name].scale.low) for name in columns]
+    difference = (lows[1] + np.arange(len(other))) - (lows[0] + np.arange(len(own)))[:, None]
+    outside = np.outer(own, other) & ~rows
+    inside, beyond = difference[rows], difference[outside]
+    offsets: tuple[tuple[Order, Code], ...] = (
+        ("=", int(inside.min())), ("<=", int(inside.min())), (">=", int(inside.max())),
+        ("<>", int(beyond.min())),
+    )  # fmt: skip
+    for order, offset in offsets:
+        found = compared(columns[0], order, columns[1], offset, kinds)
+        if not isinstance(found, Compared):
+            continue
+        held = _compared_rows(found, columns, kinds)
+        if np.array_equal(rows, held & np.outer(own, other)):
+            codes = zip(columns, (own, other), _along(held), strict=True)
+            parts = [
+                _within(one, name, kinds) for name, one, all_of in codes if (one != all_of).any()
+            ]
+            return And((found, *parts))
+    return None
+
+
 def _intervals(predicate: Predicate) -> int:
+    if isinstance(predicate, Compared):
+        return 1
     if isinstance(predicate, Within):
         return len(predicate.intervals) + predicate.null
     return sum(map(_intervals, predicate.parts))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from sqlglot import expressions as exp
 
 from dpnb.schema.partition import declared, labels
-from dpnb.schema.predicates import EVERY, And, Predicate, Within, simplify
+from dpnb.schema.predicates import EVERY, And, Compared, Or, Predicate, simplify
 from dpnb.schema.table import Table
 from dpnb.sql.conditions import Conditions
 from dpnb.sql.conjuncts import alternative, conjunction, conjuncts
@@ -342,22 +342,25 @@ class _Rewriting:
 
     def _check_cuts(self, predicate: Predicate, node: Node) -> None:
         """Refuse a condition that holds for some rows of a declared group and not for others."""
-        if not isinstance(predicate, Within):
+        if isinstance(predicate, And | Or):
             for part in predicate.parts:
                 self._check_cuts(part, node)
             return
-        kind = self.conditions.schema[predicate.column]
-        if getattr(kind, "bins", None) is None:
-            return
-        groups = declared(predicate.column, self.conditions.schema).groups
-        for label, whole in zip(labels(kind), groups, strict=True):
-            if kind.scale.intersection(whole, predicate.intervals) not in ((), whole):
-                self.refuse(
-                    f"this condition cuts {label}, a group of {predicate.column!r}",
-                    f"Compare {as_written(predicate.column)} with the upper end of a group by <= "
-                    "or >, or write the condition in WHERE.",
-                    node,
-                )
+        for column in sorted(predicate.columns):
+            kind = self.conditions.schema[column]
+            if getattr(kind, "bins", None) is None:
+                continue
+            groups = declared(column, self.conditions.schema).groups
+            for label, whole in zip(labels(kind), groups, strict=True):
+                if isinstance(predicate, Compared) or (
+                    kind.scale.intersection(whole, predicate.intervals) not in ((), whole)
+                ):
+                    self.refuse(
+                        f"this condition cuts {label}, a group of {column!r}",
+                        f"Compare {as_written(column)} with the upper end of a group by <= "
+                        "or >, or write the condition in WHERE.",
+                        node,
+                    )
 
 
 def _named(item: Node) -> Node:

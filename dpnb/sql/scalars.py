@@ -9,7 +9,8 @@ from fractions import Fraction
 from sqlglot import expressions as exp
 
 from dpnb.sql.aggregates import SHAPE, holds_result
-from dpnb.sql.conditions import COMPARISONS, Conditions
+from dpnb.sql.comparisons import ORDERS
+from dpnb.sql.conditions import Conditions
 from dpnb.sql.constants import is_constant
 from dpnb.sql.expressions import MAX_DEPTH, Arguments
 from dpnb.sql.operators import OPERATORS
@@ -101,7 +102,7 @@ class Scalars:
     def _constant(self, node: Node, depth: int) -> Expression | None:
         if isinstance(node, exp.Null):
             return Literal(None)
-        if type(node) in COMPARISONS or not is_constant(node):
+        if type(node) in ORDERS or not is_constant(node):
             return None
         value = self.conditions.constants.value(node)
         if isinstance(value, datetime.date):
@@ -118,9 +119,9 @@ class Scalars:
         if isinstance(node, exp.And | exp.Or):
             tests = tuple(self.truth(part, depth) for part in node.flatten(unnest=False))
             return Call("AND" if isinstance(node, exp.And) else "OR", tests, Kind.TRUTH)
-        if type(node) in COMPARISONS:
+        if type(node) in ORDERS:
             left, right = self._alike((node.this, node.expression), node, depth)
-            return Call(COMPARISONS[type(node)], (left, right), Kind.TRUTH)
+            return Call(ORDERS[type(node)], (left, right), Kind.TRUTH)
         if isinstance(node, exp.Between) and not others(node.args, "this", "low", "high"):
             bounds = node.args["low"], node.args["high"]
             value, low, high = self._alike((node.this, *bounds), node, depth)

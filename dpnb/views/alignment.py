@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 from dpnb.codes import StepFunction
 from dpnb.privacy.definition import ZCDP
 from dpnb.schema.partition import Partition
-from dpnb.schema.predicates import And, Predicate, Within, simplify
+from dpnb.schema.predicates import And, Compared, Predicate, Within, simplify
 from dpnb.sql.functions import Function
 from dpnb.sql.query import Aggregate, Query
 from dpnb.sql.values import Column
@@ -179,6 +179,8 @@ def _inside(where: Predicate, view: Histogram) -> Bools | None:
         )
         group = axis.finer(Partition(where.column, satisfied, axis.kind))
         return None if group is None else _along(group == 0, view, where.column)
+    if isinstance(where, Compared):
+        return None
     conjunction = isinstance(where, And)
     bins: Bools = np.full([1] * len(view.keys), conjunction)
     for part in where.parts:

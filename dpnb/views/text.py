@@ -11,7 +11,7 @@ from dpnb.schema import partition
 from dpnb.schema.columns import Category, Kind
 from dpnb.schema.joins import is_looked_up
 from dpnb.schema.partition import Partition
-from dpnb.schema.predicates import EVERY, And, Or, Predicate, Within
+from dpnb.schema.predicates import EVERY, And, Compared, Or, Predicate, Within
 from dpnb.schema.schema import Schema
 from dpnb.schema.timestamps import Date, Timestamp, text_of
 from dpnb.schema.types import Boolean
@@ -44,6 +44,11 @@ def predicate_text(predicate: Predicate, schema: Mapping[str, Kind]) -> str:
         return ""
     if isinstance(predicate, Within):
         return _atom_text(predicate, schema)
+    if isinstance(predicate, Compared):
+        left, right = _name(predicate.left), _name(predicate.right)
+        operator, offset = predicate.written
+        shift = f" {'-' if offset < 0 else '+'} {abs(offset)}" if offset else ""
+        return f"{left}{shift} {operator} {right}"
     if not predicate.parts:
         return "FALSE"
     if isinstance(predicate, Or) and len(predicate.parts) > _LISTED:
@@ -52,7 +57,7 @@ def predicate_text(predicate: Predicate, schema: Mapping[str, Kind]) -> str:
     word = " AND " if isinstance(predicate, And) else " OR "
     parts = [predicate_text(part, schema) or "TRUE" for part in predicate.parts]
     inner = [
-        part if isinstance(operand, Within) and " OR " not in part else f"({part})"
+        part if isinstance(operand, Within | Compared) and " OR " not in part else f"({part})"
         for part, operand in zip(parts, predicate.parts, strict=True)
     ]
     return word.join(inner)

@@ -51,6 +51,11 @@ WINDOWS = ["SUM({w}) OVER ()", "{w} / NULLIF(SUM({w}) OVER (), 0)", "SUM({w}) OV
 TOTALS = ["SUM({w})", "AVG({w})", "MIN({w})", "MAX({w})", "COUNT(*)", "COUNT(*) FILTER (WHERE {w} > 2)",
           "SUM({w}) FILTER (WHERE {w} > 1)", "MAX({w}) - MIN({w})", "COUNT({w})", "SUM({w}) / 4",
           "SUM(CASE WHEN {w} > 2 THEN 1 ELSE 0 END)", "ROUND(AVG({w}), 1)"]  # fmt: skip
+PAIRS = (
+    "{x} {s} {y}", "NOT {x} {s} {y}", "{x} + 2 {s} {y}", "({x} {s} {y}) IS NOT TRUE", "{x} BETWEEN {y} AND {y} + 3",
+    "{x} IS DISTINCT FROM {y}", "ABS({x} - {y}) {s} 4", "CASE WHEN {x} {s} {y} THEN {x} > 1 ELSE {y} > 3 END",
+)  # fmt: skip
+"""Conditions on two columns."""
 SUBQUERIES = ["{shop} IN (SELECT shop FROM shops WHERE price > 3)", "{wage} > (SELECT AVG(price) FROM shops)",
               "{shop} IN (SELECT shop FROM shops JOIN makers USING (maker) WHERE land = 'Peru')",
               "EXISTS (SELECT 1 FROM makers WHERE land = 'Mali')", "{age} < (SELECT MAX(price) FROM shops)",
@@ -272,6 +277,10 @@ class Writer(Expressions):
             test = self.test(self.pick(columns))
             if self.chance(0.2):
                 test = f"({test} OR {self.test(self.pick(columns))})"
+            numbers = [c.name for c in columns if c.holds in ("number", "real")]
+            if numbers and self.chance(0.15):
+                form = self.noted("two columns", PAIRS)
+                test = form.format(x=self.pick(numbers), y=self.pick(numbers), s=self.pick("<>="))
             tests.append(test)
         names = {c.name.split(".")[-1]: c.name for c in scope.columns}
         if {"shop", "wage", "age"} <= {*names} and self.chance(0.12):

@@ -149,7 +149,10 @@ def test_a_condition_of_few_boxes_shares_the_budget_and_one_of_many_covers_their
 
     assert len(covered("a + b > 4")) <= 4
     assert (
-        len(boxes(plain(where("age > hours")))) == 1 < MOST_BOXES < len(where("age > hours").parts)
+        len(boxes(plain(where("2 * age > hours"))))
+        == 1
+        < MOST_BOXES
+        < len(where("2 * age > hours").parts)
     )
     assert covered("age > hours") == ((("age", ((17, 90),), False), ("hours", ((1, 89),), False)),)
     assert covered("age > hours AND sex = 'F' AND hours > 50") == (
@@ -171,7 +174,7 @@ def test_limits_see_every_column_of_a_condition():
 
 
 def test_many_ranges_are_described_in_words():
-    assert predicate_text(where("age > hours"), SCHEMA) == "age and hours in 74 ranges"
+    assert predicate_text(where("age * 2 > hours"), SCHEMA) == "age and hours in 34 ranges"
     assert predicate_text(where("a * b > 11"), SCHEMA) == "a = 3 AND b = 4"
 
 

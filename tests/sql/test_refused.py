@@ -632,7 +632,12 @@ REFUSED = [
     ("SELECT COUNT(*) FROM t WHERE age = '2O'", "'2O' is not a number", "'2O'", "without quotes"),
     ("SELECT COUNT(*) FROM t WHERE age = '20.5'", "is not a number", "'20.5'", "without quotes"),
     ("SELECT COUNT(*) FROM t WHERE day = '2024-02-30'", "is not a date", "'2024-02-30'", "2024-01"),
-    ("SELECT COUNT(*) FROM t WHERE id = a", "two columns of so many values", "id = a", "100,000"),
+    (
+        "SELECT COUNT(*) FROM t WHERE id = day",
+        "two columns of so many values",
+        "id = day",
+        "100,000",
+    ),
     ("SELECT COUNT(*) FROM t WHERE id + a > 60", "one side of a comparison", "id + a", "100,000"),
     ("SELECT COUNT(*) FROM t WHERE a + b", "this is a number, not a condition", "a + b", "value"),
     (
