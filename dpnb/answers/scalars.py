@@ -18,7 +18,7 @@ from dpnb.estimation.formula import REALS, combined
 from dpnb.estimation.images import image, value
 from dpnb.estimation.intervals import Pair
 from dpnb.schema import partition
-from dpnb.sql.shown import Call, Choice, Expression, Field, Kind, Literal, Total, Window
+from dpnb.sql.shown import Call, Choice, Expression, Field, Kind, Literal, Renamed, Total, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,8 @@ def evaluate(expression: Expression, line: Line) -> Value:
     """Return the value of an expression on one line."""
     if isinstance(expression, Field):
         return line.fields[expression.place]
+    if isinstance(expression, Renamed):
+        return _renamed(expression, line)
     if isinstance(expression, Window | Total):
         return line.known[expression]
     if isinstance(expression, Literal):
@@ -98,6 +100,12 @@ def evaluate(expression: Expression, line: Line) -> Value:
     if _is_share(expression):
         return _share(*arguments)
     return _call(expression, arguments)
+
+
+def _renamed(expression: Renamed, line: Line) -> Value:
+    label = line.fields[expression.key.place]
+    found = expression.values.get(label.text) if isinstance(label, Label) else None
+    return None if found is None else Label(found)
 
 
 def _is_share(expression: Call) -> bool:

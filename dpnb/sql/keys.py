@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import lru_cache
@@ -15,12 +16,14 @@ from dpnb.schema.columns import Kind
 from dpnb.schema.joins import own_name
 from dpnb.schema.partition import Label, Partition, declared, grouped
 from dpnb.schema.predicates import EVERY, Predicate
+from dpnb.sql import shown
 from dpnb.sql.conditions import Conditions
 from dpnb.sql.domains import coarser
 from dpnb.sql.narrowing import codes_of
 from dpnb.sql.outputs import Plain
 from dpnb.sql.query import MAX_CELLS, Key
 from dpnb.sql.quoting import as_written
+from dpnb.sql.shown import Field, Renamed
 from dpnb.sql.source import Node, bare, others
 
 Outputs: TypeAlias = StepFunction[Plain]
@@ -39,6 +42,8 @@ class Keys:
         self._conditions, self._refuse, self._rows = conditions, conditions.refuse, rows
         self._functions: list[tuple[str, Outputs] | None] = []
         """The column and the outputs of each key that is an expression."""
+        self._written: list[tuple[str, Outputs | None]] = []
+        """The column and the outputs of all that GROUP BY names; None for columns."""
         self.keys: tuple[Key, ...] = ()
         if group is not None:
             self._read(group)
@@ -46,7 +51,6 @@ class Keys:
     def _read(self, group: Node) -> None:
         if others(group.args, "expressions"):
             self._refuse("GROUP BY takes columns and expressions", "Write GROUP BY a, b.", group)
-        cells = 1
         for node in group.expressions:
             if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
                 word = node.key.upper().replace("GROUPINGSETS", "GROUPING SETS")
@@ -60,16 +64,21 @@ class Keys:
                 # SQL allows to name a key twice
                 continue
             key = self._column(node) if isinstance(node, exp.Column) else self._expression(node)
-            for other in self.keys:
-                if key.partition == other.partition:
-                    self._refuse(
-                        f"{key.text!r} makes the same groups as {other.text!r}",
-                        "Group by one of them.",
-                        node,
-                    )
+            column, outputs = self._functions[-1] or (key.partition.column, None)
+            self._written.append((column, outputs))
+            if any(_follows(key, other) for other in self.keys):
+                self._functions.pop()
+                continue
+            self._leave_out([_follows(other, key) for other in self.keys])
             self.keys = (*self.keys, key)
-            cells *= key.partition.size
+            cells = math.prod(one.partition.size for one in self.keys)
             self._limit(cells, group)
+
+    def _leave_out(self, gone: Sequence[bool]) -> None:
+        """Leave out keys that a later one determines."""
+        left = [place for place, drop in enumerate(gone) if not drop]
+        self.keys = tuple(self.keys[place] for place in left)
+        self._functions = [self._functions[place] for place in (*left, -1)]
 
     def _codes(self, column: str) -> Sequence[Interval]:
         """Return codes that contain a column's in the rows that satisfy WHERE."""
@@ -150,6 +159,51 @@ class Keys:
         return next(
             (place for place in places if self._functions[place] == (column, outputs)), None
         )
+
+    def determined(self, node: Node) -> Renamed | None:
+        """Return what an expression of what GROUP BY names is in each group of a key.
+
+        None if it has several values in a group, or GROUP BY names neither it nor its column.
+        """
+        node = bare(node)
+        parts = (exp.AggFunc, exp.Window, exp.Query)
+        if not self.keys or node.find(*parts) or not self._conditions.is_expression(node):
+            return None
+        try:
+            column, outputs, _ = self._conditions.domains.outputs(node, self._codes)
+        except SqlError:
+            return None
+        partition, labels, order = _groups(column, self._conditions.schema[column], outputs)
+        names = dict(zip(order, labels, strict=True))
+        if (column, None) not in self._written and (column, outputs) not in self._written:
+            return None
+        for place, key in enumerate(self.keys):
+            into = key.partition.finer(partition) if key.partition.column == column else None
+            if into is not None and labels:
+                values = {
+                    label: names.get(int(into[number]))
+                    for label, number in zip(key.labels, key.order, strict=True)
+                }
+                return Renamed(
+                    Field(place, kind_of_labels(key.labels), False), values, kind_of_labels(labels)
+                )
+        return None
+
+
+def _follows(key: Key, other: Key) -> bool:
+    """Return whether each group of another key lies in one group of a key, and in no other."""
+    if key.partition.column != other.partition.column:
+        return False
+    into = other.partition.finer(key.partition)
+    return into is not None and bool((into >= 0).all())
+
+
+def kind_of_labels(labels: Sequence[Label]) -> shown.Kind:
+    """Return what labels are: truths, numbers or texts."""
+    if all(isinstance(label, bool) for label in labels):
+        return shown.Kind.TRUTH
+    numbers = all(isinstance(label, int | float) for label in labels)
+    return shown.Kind.NUMBER if numbers else shown.Kind.TEXT
 
 
 @lru_cache(maxsize=64)

@@ -218,12 +218,15 @@ class _Rewriting:
         group = self.tree.args.get("group")
         if group is None or others(group.args, "expressions"):
             return
-        keys = [self._key(node) for node in group.expressions]
-        # GROUP BY () is one group of all rows
-        keys = [key for key in keys if not (isinstance(key, exp.Tuple) and not key.expressions)]
+        written = (
+            bare(node).expressions if isinstance(bare(node), exp.Tuple) else [node]
+            for node in group.expressions
+        )
+        keys = [key for nodes in written for node in nodes if (key := self._key(node)) is not None]
         self.tree.set("group", exp.Group(expressions=keys) if keys else None)
 
-    def _key(self, node: Node) -> Node:
+    def _key(self, node: Node) -> Node | None:
+        """Return what a key stands for; None for a constant of the SELECT list, which has one group."""
         item = self._item(node, "GROUP BY")
         if item is None and not self._is_column(bare(node)):
             item = self._alias(bare(node))
@@ -236,7 +239,7 @@ class _Rewriting:
                 "Group by columns. To select groups by their results, use HAVING.",
                 node,
             )
-        return value.copy()
+        return None if is_constant(value) else value.copy()
 
     def _instead(self, value: Node, node: Node) -> Node:
         """Return a copy of a node that stands where another one is written."""

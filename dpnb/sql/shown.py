@@ -7,11 +7,13 @@ nothing, and it is not part of what identifies a request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import TypeAlias, TypeVar
+
+from dpnb.schema.partition import Label
 
 
 class Kind(StrEnum):
@@ -33,6 +35,15 @@ class Field:
     kind: Kind
     released: bool
     """Whether its values are released numbers, or computed from some; False for labels of groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """What a key's column determines in each of its groups, by the labels of the key; None is NULL."""
+
+    key: Field
+    values: Mapping[Label, Label | None] = field(hash=False)
+    kind: Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +109,15 @@ class Term:
     descending: bool
 
 
-Expression: TypeAlias = Field | Literal | Call | Choice | Window | Total
+Expression: TypeAlias = Field | Renamed | Literal | Call | Choice | Window | Total
 
 
 def operands(expression: Expression) -> tuple[Expression, ...]:
     """Return the direct parts of an expression."""
     if isinstance(expression, Field | Literal):
         return ()
+    if isinstance(expression, Renamed):
+        return (expression.key,)
     if isinstance(expression, Choice):
         tests = (part for branch in expression.branches for part in branch)
         return (*tests, expression.default)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from sqlglot import expressions as exp
 
 from dpnb.errors import nearest
-from dpnb.schema.partition import Label, declared
+from dpnb.schema.partition import declared
 from dpnb.sql.aggregates import Aggregates, holds_result, is_result, same
 from dpnb.sql.canonical import unused
-from dpnb.sql.keys import Keys
+from dpnb.sql.keys import Keys, kind_of_labels
 from dpnb.sql.listing import Listing
 from dpnb.sql.query import MAX_CELLS, Aggregate, Derived, Key
 from dpnb.sql.quoting import as_written
@@ -60,7 +60,7 @@ class Splitter:
         self.aggregates = aggregates
         self.conditions = aggregates.conditions
         self.refuse = aggregates.refuse
-        self.grouped, self.place = keys.keys, keys.place
+        self.grouped, self.place, self.determined = keys.keys, keys.place, keys.determined
         self.deciding = deciding
         self.results: list[_Result] = []
         self.keys: dict[int, str] = {}
@@ -119,7 +119,10 @@ class Splitter:
         if place is not None and not self._is_alias(inner):
             self._key(place, alias, node)
         elif isinstance(inner, exp.Column) and not self._is_alias(inner):
-            self._grouped(inner)
+            name = alias or inner.name
+            self.listing.show(
+                name, self.determined(inner) or self._field(self._grouped(inner)), node
+            )
         elif self.deciding or is_result(inner):
             self._result(inner, alias, node)
         else:
@@ -203,7 +206,7 @@ class Splitter:
         return 0 < declared(name, self.conditions.schema).size <= MAX_CELLS
 
     def _field(self, place: int) -> Field:
-        return Field(place, _kind(self.grouped[place].labels), released=False)
+        return Field(place, kind_of_labels(self.grouped[place].labels), released=False)
 
     def _result(self, inner: Node, alias: str, node: Node) -> None:
         """Read a result that is shown as it is released."""
@@ -322,6 +325,9 @@ class Splitter:
         place = self.place(node)
         if place is not None:
             return self._field(place)
+        determined = self.determined(node)
+        if determined is not None:
+            return determined
         if isinstance(node, exp.Window):
             if self.clause == "HAVING":
                 self.refuse("windows are computed after HAVING", "Write QUALIFY instead.", node)
@@ -369,14 +375,8 @@ class Splitter:
                 ),
                 node,
             )
-        return self._field(self._grouped(node))
-
-
-def _kind(labels: Sequence[Label]) -> Kind:
-    if all(isinstance(label, bool) for label in labels):
-        return Kind.TRUTH
-    numbers = all(isinstance(label, int | float) for label in labels)
-    return Kind.NUMBER if numbers else Kind.TEXT
+        determined = None if is_key else self.determined(node)
+        return determined or self._field(self._grouped(node))
 
 
 def _ends(alias: str) -> tuple[str, str, str]:
