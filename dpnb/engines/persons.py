@@ -40,19 +40,26 @@ def persons_relation(sql: Dialect, persons: Persons, key: bytes, *, text: bool) 
     rows = sql.relation(persons.columns)
     if persons.where != EVERY:
         rows = f"(SELECT * FROM {sql.only(rows, sql.predicate(persons.where), persons.columns)}) AS asked"
+    values = [*map(sql.column, persons.keys), *(sql.value(key.codes) for key in persons.computed)]
+    groups = ["u", *values]
     secret = _secret(sql, persons, key, text=text)
     packed = {one: _packed(sql, one, persons, secret) for one in persons.features if one.is_one_row}
     picks = [feature for feature, found in packed.items() if found is None]
     if picks:
-        keys = ", ".join(["u", *map(sql.column, persons.keys)])
+        keys = ", ".join(groups)
+        numbers = ", ".join(
+            f"COUNT(*) OVER (PARTITION BY {keys}, {_asked(sql, feature)}) AS n{i}"
+            for i, feature in enumerate(picks)
+            if feature.per is Per.MODE
+        )
+        if numbers:
+            rows = f"(SELECT *, {numbers} FROM {rows}) AS numbered"
         places = ", ".join(
             f"row_number() OVER (PARTITION BY {keys} ORDER BY "
-            f"{', '.join([*_ordered(sql, feature, persons), *_ties(sql, feature, secret)])}) AS p{i}"
+            f"{', '.join([*_ordered(sql, feature, persons, f'n{i}'), *_ties(sql, feature, secret)])}) AS p{i}"
             for i, feature in enumerate(picks)
         )
         rows = f"(SELECT *, {places} FROM {rows}) AS placed"
-    groups = ["u", *map(sql.column, persons.keys)]
-    values = list(map(sql.column, persons.keys))
     shown = [f"c{i}" for i in range(len(values))]
     for feature, kind in zip(persons.features, persons.feature_kinds(), strict=True):
         name = f"c{len(values)}"
@@ -64,7 +71,7 @@ def persons_relation(sql: Dialect, persons: Persons, key: bytes, *, text: bool) 
             values.append(_picked(sql, feature, persons, f"p{picks.index(feature)}"))
         else:
             values.append(_computed(sql, feature, persons))
-        if isinstance(kind, Real) and not feature.is_one_row:
+        if isinstance(kind, Real) and (not feature.is_one_row or feature.per is Per.MODE):
             # rounding may leave the bounds, on which the sensitivity rests
             name = f"{clamp(name, literal(kind.low), literal(kind.high))} AS {name}"
         shown.append(name)
@@ -117,7 +124,7 @@ def _packed(
     which sorts all rows, takes several times as long.
     """
     schema, value = persons.base.schema, _value(feature)
-    if not isinstance(value, Column):
+    if feature.per is Per.MODE or not isinstance(value, Column):
         return None
     places = [*feature.order, (value.name, False, False)]
     if not all(schema[column].scale.integral for column, *_ in places):
@@ -149,8 +156,14 @@ def _digit(sql: Dialect, kind: Kind, term: Order) -> tuple[str, int]:
     )
 
 
-def _ordered(sql: Dialect, feature: Feature, persons: Persons) -> list[str]:
-    """Return the terms of a feature's own order; rows that do not count come last."""
+def _ordered(sql: Dialect, feature: Feature, persons: Persons, number: str) -> list[str]:
+    """Return the terms of a feature's own order; rows that do not count come last.
+
+    ``number`` is the column with the number of rows that have the value, for MODE.
+    """
+    if feature.per is Per.MODE:
+        value = _asked(sql, feature)
+        return [f"CASE WHEN {value} IS NULL THEN 1 ELSE 0 END", f"{number} DESC", f"{value} ASC"]
     counted = feature.counted(persons.base.schema)
     first = [] if counted == EVERY else [f"CASE WHEN {sql.predicate(counted)} THEN 0 ELSE 1 END"]
     return [*first, *(_term(sql, term) for term in feature.order)]
@@ -163,6 +176,11 @@ def _term(sql: Dialect, term: Order) -> str:
 
 def _given(sql: Dialect, condition: Predicate, value: str) -> str:
     return value if condition == EVERY else f"CASE WHEN {sql.predicate(condition)} THEN {value} END"
+
+
+def _asked(sql: Dialect, feature: Feature) -> str:
+    """Return the value of a row, missing where the row does not count."""
+    return _given(sql, feature.filter, sql.value(_value(feature)))
 
 
 def _value(feature: Feature) -> Value:
@@ -184,7 +202,7 @@ def _computed(sql: Dialect, feature: Feature, persons: Persons) -> str:
             return "COUNT(*)"
         counted = "1" if feature.value is None else sql.value(feature.value)
         return f"COUNT({_given(sql, feature.filter, counted)})"
-    value = _given(sql, feature.filter, sql.value(_value(feature)))
+    value = _asked(sql, feature)
     match feature.per:
         case Per.DISTINCT:
             return f"COUNT(DISTINCT {value})"

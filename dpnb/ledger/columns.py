@@ -90,7 +90,8 @@ def _behind(table: str) -> frozenset[Named]:
     if "lines" in definition:
         return frozenset[Named]().union(*(_behind(name_of(line)) for line in definition["lines"]))
     of = definition["of"]
-    names = {*definition["keys"], *predicates.read(definition["where"]).columns}
+    names = {key if isinstance(key, str) else key[0] for key in definition["keys"]}
+    names |= predicates.read(definition["where"]).columns
     for feature in definition["features"]:
         names |= Feature.read(feature).columns
     return resolved(of if isinstance(of, str) else name_of(of), names)

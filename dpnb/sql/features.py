@@ -23,6 +23,7 @@ from dpnb.schema.schema import MOST_OF_ONE, Schema, Unit
 from dpnb.schema.table import Table
 from dpnb.schema.types import Boolean
 from dpnb.sql.canonical import plain_value, read_value
+from dpnb.sql.computed import ComputedKey
 from dpnb.sql.narrowing import bounds_within
 from dpnb.sql.values import Column, Value, is_complete
 
@@ -35,7 +36,8 @@ class Per(StrEnum):
 
     ``FIRST`` is the value in the first row of an order, and ``ANY`` that in the first row where it
     is there; the secret order of the id's rows breaks ties. ``DISTINCT`` counts different values.
-    ``EVERY`` and ``SOME`` are BOOL_AND and BOOL_OR, of values that are 1 or 0.
+    ``EVERY`` and ``SOME`` are BOOL_AND and BOOL_OR, of values that are 1 or 0. ``MODE`` is the value
+    that most rows have, the least of several.
     """
 
     COUNT = "count"
@@ -46,6 +48,7 @@ class Per(StrEnum):
     EVERY = "bool_and"
     SOME = "bool_or"
     MEDIAN = "median"
+    MODE = "mode"
     DISTINCT = "distinct"
     FIRST = "first"
     ANY = "any_value"
@@ -101,7 +104,7 @@ class Feature:
     @property
     def is_one_row(self) -> bool:
         """Whether its value is that of a single row."""
-        return self.per in (Per.FIRST, Per.ANY)
+        return self.per in (Per.FIRST, Per.ANY, Per.MODE)
 
     def counted(self, schema: Schema) -> Predicate:
         """Return the condition on the rows that count: with ``ANY``, those with a value."""
@@ -164,18 +167,26 @@ class Persons:
     base: Table
     where: Predicate
     keys: tuple[str, ...]
+    computed: tuple[ComputedKey, ...]
     features: tuple[Feature, ...]
 
     @classmethod
     def of(
-        cls, base: Table, where: Predicate, keys: Iterable[str], features: Iterable[Feature]
+        cls,
+        base: Table,
+        where: Predicate,
+        keys: Iterable[str | ComputedKey],
+        features: Iterable[Feature],
     ) -> Persons:
         """Return the table in its one form: columns sorted, each once, and the number of rows."""
         by_name = {feature.name: feature for feature in (Feature(Per.COUNT), *features)}
+        keys = set(keys)
+        computed = [key for key in keys if isinstance(key, ComputedKey)]
         return cls(
             base,
             where,
-            tuple(sorted(set(keys))),
+            tuple(sorted(key for key in keys if isinstance(key, str))),
+            tuple(sorted(computed, key=lambda key: key.name)),
             tuple(by_name[name] for name in sorted(by_name)),
         )
 
@@ -194,7 +205,7 @@ class Persons:
             "of": json.loads(name) if is_persons(name) else name,
             "by": self.by.column,
             "kept": self.by.max_rows,
-            "keys": list(self.keys),
+            "keys": [*self.keys, *(key.plain() for key in self.computed)],
             "where": plain(self.where),
             "features": [feature.plain() for feature in self.features],
         }
@@ -202,7 +213,7 @@ class Persons:
     @property
     def columns(self) -> frozenset[str]:
         """The columns of the base table's rows that the table depends on."""
-        names = self.where.columns | frozenset(self.keys)
+        names = self.where.columns | {*self.keys, *(key.column for key in self.computed)}
         return names.union(*(feature.columns for feature in self.features))
 
     def feature_kinds(self) -> list[Kind | None]:
@@ -220,15 +231,19 @@ class Persons:
         """
         base, unit = self.base.schema, self.by
         kinds = {key: base[key] for key in self.keys}
+        kinds |= {key.name: key.kind for key in self.computed}
         for feature, kind in zip(self.features, self.feature_kinds(), strict=True):
             if kind is None:
                 raise ValueError("the bounds of a column are too large")
             kinds[feature.name] = kind
         complete = [f.name for f in self.features if f.complete(base)]
         complete += [key for key in self.keys if key in base.complete]
+        complete += [key.name for key in self.computed if key.is_complete(base, self.where)]
         rows = 1
         for key in self.keys:
             rows *= _values(base[key]) + (key not in base.complete)
+        for made in self.computed:
+            rows *= len(made.different) + (made.name not in complete)
         table = Table(
             "persons", None, Schema(kinds, (), complete),
             Unit(unit.column, min(unit.max_rows, rows, MOST_OF_ONE), unit.max_groups, unit.kind),
@@ -326,7 +341,10 @@ def read_persons(name: str, tables: Mapping[str, Table]) -> Persons | Linked:
         persons = Linked(base, tuple(line for line in lines if isinstance(line, Persons)))
     else:
         where, features = definition["where"], map(Feature.read, definition["features"])
-        persons = Persons.of(base, predicates.read(where), definition["keys"], features)
+        keys = (
+            key if isinstance(key, str) else ComputedKey.read(key) for key in definition["keys"]
+        )
+        persons = Persons.of(base, predicates.read(where), keys, features)
     if name_of(persons.definition()) != name:
         raise ValueError("the name does not define a table of persons")
     return persons

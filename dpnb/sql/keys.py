@@ -97,6 +97,11 @@ class Keys:
 
     def _column(self, node: Node) -> Key:
         column = self._conditions.column(node)
+        computed = self._conditions.scope.computed(column)
+        if computed is not None:
+            self._functions.append(None)
+            groups = _groups(column, computed.kind, computed.own)
+            return Key(groups[0], own_name(column), *groups[1:], column)
         size = declared(column, self._conditions.schema).size
         if size == 0:
             made = coarser(self._conditions.schema[column], str(node.sql(dialect="duckdb")))

@@ -13,13 +13,13 @@ from collections.abc import Collection
 
 from sqlglot import expressions as exp
 
-from dpnb.sql.names import folded
+from dpnb.sql.names import folded, text_of
 from dpnb.sql.source import Node, others, placed
 
 _AGGREGATES = (exp.AggFunc, exp.Filter, exp.IgnoreNulls, exp.WithinGroup)
 
 
-def split(select: Node, ids: Collection[str]) -> Node:
+def split(select: Node, ids: Collection[str], taken: Collection[str] = ()) -> Node:
     """Return a query whose FROM has the aggregates, or the same query if it has nothing else.
 
     Parameters
@@ -28,15 +28,19 @@ def split(select: Node, ids: Collection[str]) -> Node:
         A query in FROM.
     ids : collection of str
         The names of id columns, as :func:`dpnb.sql.names.folded` writes them.
+    taken : collection of str
+        The names of columns of tables, for which GROUP BY does not mean an alias.
     """
     group = select.args.get("group") if isinstance(select, exp.Select) else None
     if group is None or not group.expressions:
         return select
-    keys = [_key(key, select.expressions) for key in group.expressions]
+    keys = [_key(key, select.expressions, taken) for key in group.expressions]
     if not any(isinstance(key, exp.Column) and folded(key.name) in ids for key in keys):
         return select
     own = all(key is written for key, written in zip(keys, group.expressions, strict=True))
-    if own and not select.args.get("having") and all(map(_is_plain, select.expressions)):
+    texts = set(map(text_of, keys))
+    plain = all(_is_plain(item, texts) for item in select.expressions)
+    if own and plain and not select.args.get("having"):
         return select
     return _Lines(select, keys).outer()
 
@@ -90,7 +94,7 @@ def _lists_ids(test: Node, ids: Collection[str]) -> bool:
     return named and (group is None or len(group.expressions) == 1)
 
 
-def _key(key: Node, items: Collection[Node]) -> Node:
+def _key(key: Node, items: Collection[Node], taken: Collection[str]) -> Node:
     """Return a key of GROUP BY that is a position or an alias as the column that it stands for."""
     shown = list(items)
     if isinstance(key, exp.Literal) and not key.is_string and str(key.this).isdecimal():
@@ -100,14 +104,21 @@ def _key(key: Node, items: Collection[Node]) -> Node:
     if isinstance(key, exp.Column) and not key.table:
         for item in shown:
             inner = item.this if isinstance(item, exp.Alias) else item
-            if folded(item.alias_or_name) == folded(key.name) and isinstance(inner, exp.Column):
+            if folded(item.alias_or_name) != folded(key.name):
+                continue
+            if isinstance(inner, exp.Column):
                 return key if folded(inner.name) == folded(key.name) else inner
+            if folded(key.name) not in taken and inner.find(*_AGGREGATES) is None:
+                return inner
     return key
 
 
-def _is_plain(item: Node) -> bool:
+def _is_plain(item: Node, keys: Collection[str]) -> bool:
+    """Return whether a column of the SELECT list is an aggregate, or a key that has a name."""
     inner = item.this if isinstance(item, exp.Alias) else item
-    return isinstance(inner, (exp.Column, *_AGGREGATES))
+    if isinstance(inner, (exp.Column, *_AGGREGATES)):
+        return True
+    return inner is not item and text_of(inner) in keys
 
 
 class _Lines:
@@ -117,6 +128,8 @@ class _Lines:
         self.select, self.keys = select, keys
         self.columns: dict[str, Node] = {}
         self.names: dict[str, str] = {}
+        self.made = {text_of(key): key for key in keys if not isinstance(key, exp.Column)}
+        """Keys that are expressions."""
         self.aliases = {
             folded(item.alias): item.this
             for item in select.expressions
@@ -125,6 +138,11 @@ class _Lines:
 
     def outer(self) -> Node:
         """Return the query that filters and computes."""
+        for item in self.select.expressions:
+            if isinstance(item, exp.Alias) and text_of(item.this) in self.made:
+                self.named(item.this, item.alias)
+        for key in self.made.values():
+            self.named(key, "")
         shown = [self.shown(item) for item in self.select.expressions]
         having = self.select.args.get("having")
         condition = None if having is None else self.computed(having.this)
@@ -141,7 +159,8 @@ class _Lines:
             exp.Alias(this=value, alias=exp.to_identifier(name, quoted=True))
             for name, value in self.columns.items()
         ]
-        inner.set("expressions", [*(key.copy() for key in self.keys), *items])
+        keys = [key.copy() for key in self.keys if isinstance(key, exp.Column)]
+        inner.set("expressions", [*keys, *items])
         inner.set("group", exp.Group(expressions=[key.copy() for key in self.keys]))
         inner.set("having", None)
         return exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("lines")))
@@ -162,7 +181,7 @@ class _Lines:
         def put(part: Node) -> Node:
             if isinstance(part, exp.Query):
                 return part
-            if isinstance(part, _AGGREGATES):
+            if isinstance(part, _AGGREGATES) or text_of(part) in self.made:
                 return self.named(part, alias if part is written else "")
             if isinstance(part, exp.Column) and isinstance(part.this, exp.Identifier):
                 value = None if part.table else self.aliases.get(folded(part.name))

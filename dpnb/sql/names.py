@@ -88,6 +88,14 @@ def folded(name: str) -> str:
     return name.encode().lower().decode()
 
 
+def text_of(node: Node) -> str:
+    """Return the text of an expression, in which names are alike in both cases."""
+    result = node.copy()
+    for name in result.find_all(exp.Identifier):
+        name.args.update(this=folded(name.name), quoted=True)
+    return str(result.sql(dialect="duckdb"))
+
+
 def own_nodes(node: Node) -> Iterator[Node]:
     """Yield the nodes of an expression without those of subqueries in it."""
     yield from node.walk(prune=lambda part: isinstance(part, exp.Query))

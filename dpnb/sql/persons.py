@@ -13,14 +13,18 @@ from typing import NoReturn
 
 from sqlglot import expressions as exp
 
+from dpnb.codes import Interval
 from dpnb.schema.columns import Category, Real
 from dpnb.schema.persons import MAX_LEVELS, shown_name
 from dpnb.schema.predicates import EVERY, And, Predicate, simplify
 from dpnb.schema.table import Table
+from dpnb.sql.computed import ComputedKey
 from dpnb.sql.conditions import Conditions
 from dpnb.sql.expressions import Arguments
 from dpnb.sql.features import Feature, Order, Per, Persons
 from dpnb.sql.functions import Function
+from dpnb.sql.names import text_of
+from dpnb.sql.narrowing import codes_of
 from dpnb.sql.quoting import as_written
 from dpnb.sql.relations import Relation, read_from
 from dpnb.sql.source import Node, Source, bare, others
@@ -29,12 +33,12 @@ from dpnb.sql.values import Case, Column, Number, Value
 
 _PER: dict[type, Per] = {
     exp.Count: Per.COUNT, exp.Sum: Per.SUM, exp.Avg: Per.AVG, exp.Min: Per.MIN, exp.Max: Per.MAX,
-    exp.Median: Per.MEDIAN,
+    exp.Median: Per.MEDIAN, exp.Mode: Per.MODE,
 }  # fmt: skip
 _PICKED = (exp.AnyValue, exp.First, exp.FirstValue, exp.Last, exp.LastValue, exp.ArgMax, exp.ArgMin)
 _NUMERIC = (Per.SUM, Per.AVG, Per.MEDIAN)
 _SHAPE = (
-    "Write COUNT(*), COUNT(x), COUNT(DISTINCT x), SUM(x), AVG(x), MIN(x), MAX(x), MEDIAN(x), ANY_VALUE(x), "
+    "Write COUNT(*), COUNT(x), COUNT(DISTINCT x), SUM(x), AVG(x), MIN(x), MAX(x), MEDIAN(x), MODE(x), ANY_VALUE(x), "
     "FIRST(x ORDER BY y), ARG_MAX(x, y), BOOL_OR(x > 3), with FILTER (WHERE ...) if needed."
 )
 
@@ -91,7 +95,11 @@ class PersonsReader:
         where = scope.condition
         written = EVERY if where is None else conditions.predicate(where)
         condition = simplify(And((*scope.present, written)), scope.base.schema)
-        keys = {self.key(key, conditions) for key in nodes if key not in ids}
+        keys = {
+            text_of(bare(key)): self.key(key, conditions, condition)
+            for key in nodes
+            if key not in ids
+        }
         features: dict[str, Feature] = {}
         names, known = set[str](), dict[str, str]()
         for item in select.expressions:
@@ -100,13 +108,17 @@ class PersonsReader:
             if conditions.names_unit(inner):
                 names.add(name)
                 continue
+            key = keys.get(text_of(bare(inner)))
             if isinstance(inner, exp.Column):
                 column = conditions.column(inner)
-                if column not in keys:
+                if column not in keys.values():
                     self.refuse(
                         f"{inner.name!r} is not in GROUP BY", "Aggregate it, as in MAX(x).", inner
                     )
-                known.setdefault(name, column)
+                key = column
+            if key is not None:
+                if name:
+                    known.setdefault(name, key if isinstance(key, str) else key.name)
                 continue
             feature = self.feature(inner, conditions)
             if feature.kind(scope.base.schema, unit.max_rows, condition) is None:
@@ -118,7 +130,7 @@ class PersonsReader:
             features[feature.name] = feature
             if name:
                 known.setdefault(name, feature.name)
-        persons = Persons.of(scope.base, condition, keys, features.values())
+        persons = Persons.of(scope.base, condition, keys.values(), features.values())
         label = node.alias or "subquery"
         self.level -= 1
         return Relation(
@@ -184,8 +196,10 @@ class PersonsReader:
             node,
         )
 
-    def key(self, node: Node, conditions: Conditions) -> str:
-        """Return a column of GROUP BY besides the id."""
+    def key(self, node: Node, conditions: Conditions, where: Predicate) -> str | ComputedKey:
+        """Return a key of GROUP BY besides the id."""
+        if not isinstance(bare(node), exp.Column) and conditions.is_expression(node):
+            return self.computed(node, conditions, where)
         column = conditions.column(node)
         kind = conditions.schema[column]
         if isinstance(kind, Real) or (not isinstance(kind, Category) and kind.bins is not None):
@@ -195,6 +209,22 @@ class PersonsReader:
                 node,
             )
         return column
+
+    def computed(self, node: Node, conditions: Conditions, where: Predicate) -> ComputedKey:
+        """Return a key that is an expression of one column."""
+
+        def codes(column: str) -> Sequence[Interval]:
+            return codes_of(where, column, conditions.schema[column].scale)
+
+        column, outputs, _ = conditions.domains.outputs(node, codes)
+        key = ComputedKey.of(column, outputs)
+        if key is None:
+            self.refuse(
+                "the values of this expression cannot be those of a column",
+                "Write another one: whole numbers, texts or dates.",
+                node,
+            )
+        return key
 
     def feature(self, node: Node, conditions: Conditions) -> Feature:
         """Read an aggregate of one id's rows."""
@@ -211,6 +241,7 @@ class PersonsReader:
             return self.tested(node, condition, conditions)
         if isinstance(node, _PICKED):
             return self.picked(node, condition, conditions)
+        node = _mode(node)
         per = _PER.get(type(node))
         if isinstance(node, exp.Window):
             self.refuse("window functions over rows are not supported", "Use GROUP BY.", node)
@@ -292,6 +323,15 @@ class PersonsReader:
             if isinstance(conditions.schema[name], Category):
                 self.refuse("categories have no order", "Order by a number or a date.", node)
         return Feature(per, Column(column), condition, order)
+
+
+def _mode(node: Node) -> Node:
+    """Return MODE() WITHIN GROUP (ORDER BY x) as MODE(x); any other node as it is."""
+    if not isinstance(node, exp.WithinGroup) or not isinstance(node.this, exp.Mode):
+        return node
+    terms = node.expression.expressions
+    ascending = len(terms) == 1 and not terms[0].args.get("desc") and node.this.this is None
+    return exp.Mode(this=terms[0].this) if ascending else node
 
 
 def name_results(select: Node, relations: Sequence[Relation]) -> None:

@@ -12,6 +12,7 @@ from dpnb.schema.joins import ITSELF, MOST_JOINS, PRESENT, Join, chained, lookup
 from dpnb.schema.persons import origin
 from dpnb.schema.predicates import Within
 from dpnb.schema.table import Table
+from dpnb.sql.computed import ComputedKey
 from dpnb.sql.conjuncts import conjunction, conjuncts
 from dpnb.sql.features import Linked, Persons
 from dpnb.sql.links import SHAPE, Entry, Link, Side, check_join, is_column
@@ -106,6 +107,12 @@ class Scope:
         """Return the name that the statement gives to a column of a query in FROM."""
         results = self.relations[0].results or {}
         return next((name for name, own in results.items() if own == column), column)
+
+    def computed(self, column: str) -> ComputedKey | None:
+        """Return the key of persons that a column is, if it is an expression."""
+        persons = self.relations[0].persons
+        keys = () if persons is None else persons.computed
+        return next((key for key in keys if key.name == column), None)
 
     def is_unit(self, name: str, qualifier: str | None) -> bool:
         """Return whether a column holds the ids of the measured table.

@@ -408,7 +408,7 @@ class _Substitution:
         """Merge a query of FROM, or keep one that aggregates."""
         queries = self.defined(query, queries)
         query = self.public.within(query, queries)
-        query = split(members(query, self.ids), self.ids)
+        query = split(members(query, self.ids), self.ids, self.taken(query, queries))
         if self.joined and not is_plain(query):
             names = _names(query)
             result = self.result(query, queries, names, name) if all(names) else None
@@ -444,6 +444,16 @@ class _Substitution:
                 )
         show(self.source, level, name, columns, shown, ordered, open_)
         return level
+
+    def taken(self, query: Node, queries: Queries) -> set[str]:
+        """Return names that columns of the tables in a query's FROM may have."""
+        nodes = [query, *(other.node for other in queries.values())]
+        named = {folded(table.name) for node in nodes for table in node.find_all(exp.Table)}
+        columns = {
+            folded(c) for n, t in self.tables.items() if folded(n) in named for c in t.columns
+        }
+        inner = (select for node in nodes for select in node.find_all(exp.Select))
+        return columns.union(*(map(folded, _names(one)) for one in inner if one is not query))
 
     def star(
         self, node: Node, star: Node, level: Level, aliases: Mapping[str, Node]

@@ -68,6 +68,10 @@ STATEMENTS = [
     f"SELECT COUNT(DISTINCT id) AS n FROM {P.format('COUNT(*) AS k', '')} WHERE k > 1",
     "SELECT shop, COUNT(*) AS n FROM (SELECT DISTINCT id, shop FROM t) AS p GROUP BY shop",
     "SELECT SUM(s) AS n FROM (SELECT id, shop, SUM(y) AS s FROM t GROUP BY id, shop) AS p",
+    "SELECT k, COUNT(*) AS n FROM (SELECT DISTINCT id, shop // 4 AS k FROM t) AS p GROUP BY k",
+    "SELECT SUM(s) AS n FROM (SELECT id, g || '!', SUM(x) AS s FROM t GROUP BY 1, 2) AS p",
+    f"SELECT w, COUNT(*) AS n FROM {P.format('MODE(g) AS w', '')} GROUP BY w",
+    f"SELECT SUM(w) AS n FROM {P.format('MODE(x) AS w', '')}",
     "SELECT SUM(m) AS n FROM (SELECT id, MAX(s) AS m FROM (SELECT id, g, SUM(x) AS s FROM t GROUP BY id, g) AS q "
     "GROUP BY id) AS p",
     f"SELECT SUM(k) AS n, COUNT(*) AS c FROM t JOIN {P.format('SUM(x) AS k', '')} ON t.id = p.id",
@@ -165,7 +169,8 @@ class TestLines:
 
     FEATURES = (
         "COUNT(*) AS a, SUM(x) AS b, AVG(r) AS c, SUM(r) AS d, MEDIAN(r) AS e, ANY_VALUE(g) AS f, "
-        "FIRST(x ORDER BY shop) AS h, ARG_MAX(r, y) AS i, ANY_VALUE(r) AS j, COUNT(DISTINCT shop) AS k"
+        "FIRST(x ORDER BY shop) AS h, ARG_MAX(r, y) AS i, ANY_VALUE(r) AS j, COUNT(DISTINCT shop) AS k, "
+        "MODE(shop) AS l"
     )
 
     @staticmethod
@@ -293,6 +298,8 @@ READ_X = [
     of_persons("SELECT id, FIRST(g ORDER BY x) AS w FROM t", where="WHERE w = 'a'"),
     of_persons("SELECT id, ARG_MIN(y, x) AS w FROM t", "SUM(w)"),
     "SELECT COUNT(*) AS z FROM (SELECT DISTINCT id, x FROM t) AS p",
+    "SELECT COUNT(*) AS z FROM (SELECT id, x % 3 FROM t GROUP BY id, x % 3) AS p",
+    of_persons("SELECT id, MODE(x) AS m FROM t"),
     "SELECT COUNT(*) AS z FROM t WHERE id IN (SELECT id FROM t GROUP BY id HAVING MAX(x) > 4)",
     "SELECT COUNT(*) AS z FROM t WHERE id IN (SELECT id FROM t WHERE x > 4)",
     "SELECT COUNT(*) AS z FROM t JOIN (SELECT id, SUM(x) AS s FROM t GROUP BY id) AS p ON t.id = p.id",

@@ -162,7 +162,7 @@ class Writer(Expressions):
         order = next((c.name for c in inner.columns if c.name.endswith("step")), "")
         forms = ["COUNT(*)", "COUNT({x})", "SUM({x})", "MIN({x})", "MAX({x})", "COUNT_IF({c})",
                  "SUM({x}) FILTER (WHERE {c})", "COUNT(DISTINCT {x})", "COUNT(*) FILTER (WHERE {c})",
-                 "SUM({e})", "SUM(CASE WHEN {c} THEN 1 ELSE 0 END)", "MAX({x}) - MIN({x})", "SUM({x}) + COUNT(*)"]  # fmt: skip
+                 "MODE() WITHIN GROUP (ORDER BY {x})", "SUM({e})", "SUM(CASE WHEN {c} THEN 1 ELSE 0 END)", "MAX({x}) - MIN({x})", "SUM({x}) + COUNT(*)"]  # fmt: skip
         forms += (
             ["FIRST({x} ORDER BY {o})", "LAST({x} ORDER BY {o})", "ARG_MAX({x}, {o})"]
             if order
@@ -192,7 +192,10 @@ class Writer(Expressions):
         columns = []
         if key is not None:
             alias = self.named("x")
-            items.append(same(f"{key.name} AS {alias}"))
+            made = key.name
+            if key.holds == "number" and self.chance(0.4):
+                made = self.noted("key of persons", ["{x} // 3", "ABS({x}) % 4"]).format(x=key.name)
+            items.append(same(f"{made} AS {alias}"))
             columns.append(Column(alias, key.holds, frozenset({alias}), key.listed))
         for _ in range(self.rng.randint(1, 3)):
             alias = self.named("a")
@@ -204,7 +207,7 @@ class Writer(Expressions):
             columns.append(Column(alias, "number" if holds == "truth" else holds, frozenset({alias}), holds != "mean"))  # fmt: skip
         tests = self.where(inner, 0.3)
         end = f" WHERE {' AND '.join(tests)}" if tests else ""
-        end += f" GROUP BY {inner.ids}" + (f", {key.name}" if key is not None else "")
+        end += f" GROUP BY {inner.ids}" + (f", {made}" if key is not None else "")
         if self.chance(0.3):
             self.features.add("HAVING of persons")
             having = self.pick(

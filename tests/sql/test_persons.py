@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from contextlib import closing
+from datetime import date
 
 import duckdb
 import numpy as np
@@ -93,6 +94,7 @@ FEATURES = [
     "COUNT(CASE WHEN amount > 2 THEN shop END)", "COUNT(CASE WHEN place = 2 THEN 'there' END)", "FIRST(amount ORDER BY day)", "LAST(price ORDER BY day)",
     "ARG_MAX(amount, day)", "ARG_MIN(place, day)", "ANY_VALUE(place) FILTER (WHERE place = 3)",
     "CAST(BOOL_OR(amount > 5) AS INTEGER)", "CAST(BOOL_AND(amount < 5) AS INTEGER)",
+    "MODE() WITHIN GROUP (ORDER BY amount)", "MODE() WITHIN GROUP (ORDER BY place % 3) FILTER (WHERE amount > 0)",
 ]  # fmt: skip
 ROWS = [
     "",
@@ -163,6 +165,37 @@ COMPUTED = [
     "SELECT COUNT(*) AS y FROM (SELECT who FROM sales GROUP BY who HAVING NOT (SUM(amount) > 3 OR COUNT(*) = 1))",
     "SELECT COUNT(*) AS y FROM (SELECT who AS p, COUNT(*) FROM sales GROUP BY p)",
 ]  # fmt: skip
+
+
+MADE = [
+    "SELECT m, SUM(s) AS y FROM (SELECT who, MONTH(day) AS m, SUM(amount) AS s FROM sales GROUP BY who, MONTH(day)) GROUP BY m",
+    "SELECT m, COUNT(*) AS y FROM (SELECT who AS w, DATE_TRUNC('month', day)::DATE AS m, COUNT(*) AS n FROM sales GROUP BY 1, m "
+    "HAVING n > 1) WHERE m < '2024-03-01' GROUP BY m",
+    "SELECT m, COUNT(*) AS y FROM (SELECT who, FLOOR(amount / 4) * 10 AS m, MAX(place) AS k FROM sales GROUP BY ALL) GROUP BY m",
+    "SELECT m, SUM(k) AS y FROM (SELECT who, UPPER(shop) AS m, COUNT(*) AS k FROM sales WHERE place > 1 GROUP BY who, UPPER(shop)) "
+    "GROUP BY m",
+    "SELECT m, COUNT(*) AS y FROM (SELECT who, ROUND(price / 9) / 4 AS m FROM sales GROUP BY who, m) WHERE m > 0.3 GROUP BY m",
+    "SELECT m, COUNT(*) AS y FROM (SELECT DISTINCT who, amount > 2 AS m FROM sales) GROUP BY m",
+    # a column goes before an alias
+    "SELECT COUNT(*) AS y FROM (SELECT who, FLOOR(amount / 4) AS amount, COUNT(*) AS k FROM sales GROUP BY who, amount)",
+    "SELECT SUM(d) AS y FROM (SELECT who, MAX(s) - MIN(s) AS d FROM (SELECT who, MONTH(day) + 1 AS m, SUM(price) AS s FROM sales "
+    "GROUP BY who, MONTH(DAY)) WHERE m > 2 GROUP BY who)",
+    "SELECT m, COUNT(*) AS y FROM (SELECT who, MODE(shop) AS m FROM sales GROUP BY who) GROUP BY m",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", MADE)
+def test_a_second_key_may_be_computed(sql, session, ducks):
+    answer = session.query(sql, rho=1000).to_frame()
+    found = {row[:-3]: row[-3] for row in answer.itertuples(index=False)}
+    asked = sql.replace("MODE(shop)", "MODE() WITHIN GROUP (ORDER BY shop)")
+    expected = {row[:-1]: row[-1] for row in ducks.execute(asked).fetchall() if row[0] is not None}
+    shown = {
+        tuple(str(k) if isinstance(k, date) else k for k in key): y for key, y in expected.items()
+    }
+    assert found.keys() == shown.keys()
+    for key, value in shown.items():
+        assert found[key] == pytest.approx(float(value), abs=1e-3)
 
 
 LINKED = [
@@ -262,6 +295,8 @@ class TestPublicFacts:
             ("FIRST(place ORDER BY amount)", Integer(1, 4), True),
             ("ARG_MAX(place, amount)", Integer(1, 4), False),
             ("BOOL_OR(amount > 3)", Boolean(), False),
+            ("MODE(shop)", Category(["a", "b", "c"]), False),
+            ("MODE(place)", Integer(1, 4), True),
         ],
     )
     def test_bounds_follow_from_those_of_the_rows(self, feature, kind, complete):
@@ -295,6 +330,23 @@ class TestPublicFacts:
         assert unit("who, shop", 8) == Unit("who", 4)
         assert unit("who, shop", 3) == Unit("who", 3)
         assert unit("who, shop, place", 200) == Unit("who", 16)
+        assert unit("who, MONTH(day)", 8) == Unit("who", 4)
+        assert unit("who, place // 2, place > 1", 80) == Unit("who", 6)
+
+    @pytest.mark.parametrize(
+        ("key", "where", "complete"),
+        [
+            ("place % 3", "", True),
+            ("amount % 3", "", False),
+            ("COALESCE(amount, 0)", "", True),
+            ("CASE WHEN place > 2 THEN 1 END", "", False),
+            ("CASE WHEN place > 2 THEN 1 END", "WHERE place = 4", True),
+        ],
+    )
+    def test_a_key_that_may_be_missing_is_no_complete_column(self, key, where, complete):
+        sql = f"SELECT COUNT(*) FROM (SELECT who, {key} AS k FROM sales {where} GROUP BY 1, 2) AS p"
+        schema = parse(sql, TABLES).schema
+        assert (set(schema.complete) == {*schema}) == complete
 
     def test_the_name_is_the_definition(self):
         sql = "SELECT COUNT(*) FROM (SELECT who, SUM(amount) AS s FROM sales WHERE place > 2 GROUP BY who) AS p"
@@ -308,8 +360,11 @@ class TestPublicFacts:
             ["count", None, {"and": []}], ["sum", "amount", {"and": []}],
         ]  # fmt: skip
 
-    def test_statements_are_read_back_from_the_ledger(self):
-        sql = "SELECT n, AVG(s) FROM (SELECT who, SUM(amount) AS s, COUNT(*) AS n FROM sales GROUP BY who) AS p GROUP BY n"
+    @pytest.mark.parametrize(
+        "key", ["", ", MONTH(day)", ", price > 3, UPPER(shop)", ", ROUND(price) / 4"]
+    )
+    def test_statements_are_read_back_from_the_ledger(self, key):
+        sql = f"SELECT n, AVG(s) FROM (SELECT who, SUM(amount) AS s, COUNT(*) AS n FROM sales GROUP BY who{key}) AS p GROUP BY n"
         query = parse(sql, TABLES)
         assert describe(read(describe(query), query.schema)) == describe(query)
         assert persons_in(sql).table().schema == query.schema

@@ -1,0 +1,145 @@
+"""Keys of a table of persons that are an expression of one column: ``GROUP BY id, MONTH(day)``.
+
+Such a key is a column of the table of persons, whose values are the outputs of the expression. A
+person has at most one row for each of them, and one for ``NULL``.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpnb.codes import StepFunction
+from dpnb.schema.columns import Category, Kind
+from dpnb.schema.persons import real_kind, whole_kind
+from dpnb.schema.predicates import Predicate
+from dpnb.schema.schema import Schema
+from dpnb.schema.timestamps import EPOCH, Date
+from dpnb.schema.types import Boolean
+from dpnb.sql.narrowing import codes_of
+from dpnb.sql.outputs import Plain, fraction
+from dpnb.sql.values import Mapped
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedKey:
+    """An expression of one column as a key, by the output of each code.
+
+    All outputs are texts, all are dates, all are booleans, or all are numbers (``Fraction``).
+    """
+
+    column: str
+    outputs: StepFunction[Any]
+
+    @classmethod
+    def of(cls, column: str, outputs: StepFunction[Plain]) -> ComputedKey | None:
+        """Return the key with these outputs; None if they are no values of a column."""
+        key = cls(column, outputs.then(_value))
+        first, *others = key.different or (None,)
+        if first is None or any(type(one) is not type(first) for one in others):
+            return None
+        if isinstance(first, datetime.datetime):
+            return None
+        try:
+            return key if key.kind else None
+        except ValueError:
+            return None
+
+    @property
+    def different(self) -> tuple[Any, ...]:
+        """The different outputs, in order."""
+        null = self.outputs.null
+        return tuple(sorted({*self.outputs.outputs, *([] if null is None else [null])}))
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the column.
+
+        Raises
+        ------
+        ValueError
+            If the outputs are no values of a column.
+        """
+        low, high = self.different[0], self.different[-1]
+        if isinstance(low, bool):
+            return Boolean()
+        if isinstance(low, str):
+            return Category(list(self.different))
+        if isinstance(low, datetime.date):
+            return Date(low, high if low < high else high + datetime.timedelta(1))
+        whole = all(number.denominator == 1 for number in self.different)
+        kind = whole_kind(int(low), int(high)) if whole else real_kind(low, high)
+        if kind is None:
+            raise ValueError("the outputs are too large")
+        return kind
+
+    def _code(self, output: Any) -> Fraction:
+        """Return the code of an output in the new column."""
+        if isinstance(output, str):
+            return Fraction(self.different.index(output))
+        if isinstance(output, datetime.date):
+            return Fraction((output - EPOCH).days)
+        return Fraction(output)
+
+    @property
+    def codes(self) -> Mapped:
+        """The code in the new column for each code of the column."""
+        codes = {output: self._code(output) for output in self.different}
+        return Mapped(self.column, self.outputs.then(codes.__getitem__))
+
+    @property
+    def own(self) -> StepFunction[Plain]:
+        """The output for each code in the new column: no other code is in it."""
+        convert = int if self.kind.scale.integral else float
+        codes = [convert(self._code(output)) for output in self.different]
+        shown = (float(o) if isinstance(o, Fraction) else o for o in self.different)
+        return StepFunction(zip(codes, codes, shown, strict=True))
+
+    def is_complete(self, schema: Schema, where: Predicate) -> bool:
+        """Return whether no row that satisfies a condition has ``NULL``."""
+        if self.outputs.null is None and self.column not in schema.complete:
+            return False
+        support = self.outputs.support
+        asked = codes_of(where, self.column, schema[self.column].scale)
+        return all(any(a <= low and high <= b for a, b in support) for low, high in asked)
+
+    @property
+    def name(self) -> str:
+        """Name of the column; equal keys have equal names."""
+        return f"{self.column} as {self.plain()}"
+
+    def plain(self) -> list[Any]:
+        """Return the key as plain data (JSON)."""
+        pieces = [[low, high, _plain(output)] for low, high, output in self.outputs.pieces]
+        null = self.outputs.null
+        return [self.column, pieces, None if null is None else _plain(null)]
+
+    @classmethod
+    def read(cls, data: Sequence[Any]) -> ComputedKey:
+        """Return a key from the data of :meth:`plain`."""
+        column, pieces, null = data
+        outputs = ((low, high, _read(output)) for low, high, output in pieces)
+        return cls(column, StepFunction(outputs, None if null is None else _read(null)))
+
+
+def _value(output: Plain) -> Any:
+    return output if isinstance(output, bool | str | datetime.date) else fraction(output)
+
+
+def _plain(value: Any) -> Any:
+    """Return an output as JSON: numbers and dates are lists, since texts may look like both."""
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, datetime.date):
+        return ["date", value.isoformat()]
+    return ["number", str(value)]
+
+
+def _read(data: Any) -> Any:
+    if isinstance(data, bool | str):
+        return data
+    word, text = data
+    return datetime.date.fromisoformat(text) if word == "date" else Fraction(text)
