@@ -27,7 +27,7 @@ PLACE = "place"
 """What a column of ORDER BY says in its ``meta``: the place of the column of the lines that it means."""
 _MARKS = (exp.Grouping, exp.GroupingId)
 _SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
-_AGGREGATES = exp.AggFunc | exp.Filter | exp.WithinGroup | exp.Query
+AGGREGATES = exp.AggFunc | exp.Filter | exp.WithinGroup | exp.Query
 _LETTERS = 60
 """Longest name that an expression gives to its column."""
 _CLAUSES = {
@@ -114,9 +114,9 @@ def _plain(node: Node) -> Node:
     return node.transform(put)
 
 
-def _outside(node: Node) -> Iterator[Node]:
+def outside(node: Node) -> Iterator[Node]:
     """Yield the parts of an expression that are not inside an aggregate."""
-    yield from node.walk(prune=lambda part: isinstance(part, _AGGREGATES))
+    yield from node.walk(prune=lambda part: isinstance(part, AGGREGATES))
 
 
 class _Reader:
@@ -133,7 +133,7 @@ class _Reader:
         self.refuse = source.refuse
         self.select = select
         self.constants = constants
-        self.columns = _columns(select, tables)
+        self.columns = columns_of(select, tables, {})
         self.items: list[Node] = list(select.expressions)
         self.keys: list[Node] = []
 
@@ -150,7 +150,7 @@ class _Reader:
                 select.set("order", self._order(select.args["order"]))
             return GroupingSets((select,), select)
         self._check()
-        shown = [part for item in self.items for part in _outside(unaliased(item))]
+        shown = [part for item in self.items for part in outside(unaliased(item))]
         hidden = [key for key in self.keys if self._place(key, shown) is None]
         self.items = [*(key.copy() for key in hidden), *self.items]
         listed = len(self.items)
@@ -213,16 +213,7 @@ class _Reader:
         return [self._key(bare(one)) for one in nodes]
 
     def _key(self, node: Node) -> Node:
-        """Return what a key is: of a position or an alias, the column of the SELECT list."""
-        items = self.select.expressions
-        item = positioned(self.source, items, node, "GROUP BY")
-        if item is not None:
-            return unaliased(item)
-        if isinstance(node, exp.Column) and not node.table and folded(node.name) not in self.columns:  # fmt: skip
-            for item in items:
-                if isinstance(item, exp.Alias) and folded(item.alias) == folded(node.name):
-                    return unaliased(item)
-        return node
+        return key_of(self.source, self.select, self.columns, node)
 
     def _places(self, keys: Sequence[Node]) -> frozenset[int]:
         """Return the places of a set's keys among all keys, to which new ones are added."""
@@ -310,7 +301,7 @@ class _Reader:
         found = new(node)
         if found is not None:
             return marked(found, self.source.span(node))
-        if isinstance(node, _AGGREGATES):
+        if isinstance(node, AGGREGATES):
             return node.copy()
         copy = node.copy()
         for name, value in node.args.items():
@@ -409,21 +400,43 @@ class _Reader:
                 if isinstance(item, exp.Alias) and folded(item.alias) == folded(node.name):
                     return self._line(place)
         found = self._place(node, [unaliased(item) for item in self.items])
-        if found is None and isinstance(node, exp.Column | _AGGREGATES):
+        if found is None and isinstance(node, exp.Column | AGGREGATES):
             found = len(self.items)
             self.items.append(node.copy())
         return None if found is None else self._line(found)
 
 
-def _columns(select: exp.Select, tables: Mapping[str, Table]) -> set[str]:
-    """Return the names of the columns of FROM."""
+def key_of(source: Source, select: exp.Select, columns: Collection[str], node: Node) -> Node:
+    """Return what a key is: of a position or an alias, the column of the SELECT list.
+
+    ``columns`` are those of FROM, which come before aliases.
+    """
+    items = select.expressions
+    item = positioned(source, items, node, "GROUP BY")
+    if item is not None:
+        return unaliased(item)
+    if isinstance(node, exp.Column) and not node.table and folded(node.name) not in columns:
+        for one in items:
+            if isinstance(one, exp.Alias) and folded(one.alias) == folded(node.name):
+                return unaliased(one)
+    return node
+
+
+def columns_of(
+    select: exp.Select, tables: Mapping[str, Table], queries: Mapping[str, Node]
+) -> set[str]:
+    """Return the names of the columns of FROM; ``queries`` are CTEs."""
     known = {name.casefold(): table for name, table in tables.items()}
     start = select.args.get("from_")
     names: set[str] = set()
     for entry in (start, *(select.args.get("joins") or ())):
         node = None if entry is None else entry.this
-        if isinstance(node, exp.Table) and node.name.casefold() in known:
+        query = queries.get(folded(node.name)) if isinstance(node, exp.Table) else node
+        query = query.this if isinstance(query, exp.CTE | exp.Subquery) else query
+        if isinstance(query, exp.Select) and any(item.is_star for item in query.expressions):
+            names |= columns_of(query, tables, queries)
+        if isinstance(query, exp.Select):
+            names |= {folded(item.alias_or_name) for item in query.expressions}
+        elif isinstance(node, exp.Table) and node.name.casefold() in known:
             names |= set(map(folded, known[node.name.casefold()].columns))
-        elif isinstance(node, exp.Subquery):
-            names |= {folded(item.alias_or_name) for item in node.unnest().expressions}
     return names

@@ -30,6 +30,7 @@ from dpnb.sql.quantiles import spread
 from dpnb.sql.query import Key, Query, Union
 from dpnb.sql.quoting import meant, names_of
 from dpnb.sql.relations import read_from
+from dpnb.sql.results import combined
 from dpnb.sql.rewriting import chosen, counted, filtered, rewritten, turned
 from dpnb.sql.source import Node, Source, others
 from dpnb.sql.spellings import spelled
@@ -120,7 +121,7 @@ def _parsed(
     def read(mended: str) -> Query | Union:
         source = Source(mended)
         try:
-            written = turned(source, tables, source.tree())
+            written = turned(source, tables, combined(source, tables, source.tree()))
             if public is not None:
                 written = filtered(tables, written)
             written = chosen(source, written)
