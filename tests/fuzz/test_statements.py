@@ -90,7 +90,7 @@ def a_number_is_a_thousandth_too_large(patch):
 
 
 def not_above_is_below(patch):
-    patch.setitem(conditions._NEGATED, ">", "<")
+    patch.setitem(conditions.NEGATED, ">", "<")
 
 
 def between_leaves_out_its_end(patch):
