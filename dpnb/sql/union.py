@@ -127,7 +127,12 @@ def united(source: Source, found: Parts, queries: Sequence[Query], arguments: Ar
     first = listed[0]
     for query, columns in zip(queries, listed, strict=True):
         if query.table != queries[0].table:
-            source.refuse("UNION ALL combines statements over one table", _APART, tree)
+            texts = dict.fromkeys(source.written(part.written) for part in found.listed)
+            source.refuse(
+                "UNION ALL combines statements over one table",
+                f"Write each SELECT as a statement of its own: {'; '.join(texts)}.",
+                tree,
+            )
         if query.promise is not None:
             source.refuse(
                 "OPTIONS cannot stand in one of several statements", "Leave it out.", tree

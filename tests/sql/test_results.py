@@ -13,6 +13,7 @@ import dpnb
 from dpnb.errors import SqlError
 from dpnb.schema.table import Table
 from dpnb.sql.parser import answered
+from dpnb.sql.source import split
 from tests.kit.noise import ContinuousNoise
 
 pytestmark = pytest.mark.fast
@@ -141,3 +142,13 @@ def test_lines_are_those_of_duckdb():
             wanted = connection.execute(sql).df()
             found = session.query(sql, rho=10**6).to_frame(cut=False)[[*wanted]]
             pd.testing.assert_frame_equal(found, wanted, check_dtype=False, check_exact=False, atol=2e-3, obj=sql)  # fmt: skip
+
+
+def test_statements_over_several_tables_are_written_out():
+    """As they are asked one after the other in a cell."""
+    other = ALL.replace("FROM t", "FROM u")
+    with pytest.raises(SqlError, match="UNION ALL combines statements over one table") as caught:
+        answered(f"{OLD} UNION ALL {other} ORDER BY n", TABLES)
+    assert f"as a statement of its own: {OLD}; {other}." in caught.value.hint
+    for text in split(caught.value.hint.partition(": ")[2].removesuffix(".")):
+        answered(text, TABLES)
