@@ -103,6 +103,15 @@ class Scale:
             gaps.append((start, self.high))
         return tuple(gaps)
 
+    def is_normal(self, intervals: Sequence[Interval]) -> bool:
+        """Return whether intervals are what ``union`` makes of them, all on the scale."""
+        start = self.low
+        for low, high in intervals:
+            if not start <= low <= high <= self.high:
+                return False
+            start = high + 2 if self.integral else math.nextafter(high, math.inf)
+        return True
+
     def intersection(
         self, left: Sequence[Interval], right: Sequence[Interval]
     ) -> tuple[Interval, ...]:

@@ -146,28 +146,27 @@ def simplify(predicate: Predicate, kinds: Mapping[str, Kind]) -> Predicate:
     if absorbing in merged:
         return absorbing
     parts = {*(part for part in merged if part != neutral), *others}
-    ordered = tuple(sorted(parts, key=str))
-    if len(ordered) == 1:
-        return ordered[0]
-    return type(predicate)(ordered)
+    if len(parts) == 1:
+        return parts.pop()
+    return type(predicate)(tuple(sorted(parts, key=str)))
 
 
 def _atom(atom: Within, kinds: Mapping[str, Kind]) -> Predicate:
     scale = kinds[atom.column].scale
-    intervals = scale.intersection(atom.intervals, ((scale.low, scale.high),))
-    if atom.null and intervals == ((scale.low, scale.high),):
+    whole, intervals = ((scale.low, scale.high),), atom.intervals
+    if not scale.is_normal(intervals):
+        intervals = scale.intersection(intervals, whole)
+        atom = Within(atom.column, intervals, atom.null)
+    if atom.null and intervals == whole:
         return EVERY
-    if not atom.null and not intervals:
-        return NONE
-    return Within(atom.column, intervals, atom.null)
+    return atom if atom.null or intervals else NONE
 
 
 def _merge(left: Within, right: Within, kinds: Mapping[str, Kind], conjunction: bool) -> Within:
-    scale = kinds[left.column].scale
     if conjunction:
-        both = scale.intersection(left.intervals, right.intervals)
+        both = common(left.intervals, right.intervals)
         return Within(left.column, both, left.null and right.null)
-    either = scale.union([*left.intervals, *right.intervals])
+    either = kinds[left.column].scale.union([*left.intervals, *right.intervals])
     return Within(left.column, either, left.null or right.null)
 
 
