@@ -15,6 +15,7 @@ from dpnb.engines.contributions import FINE, ContributionScan, Part
 from dpnb.engines.ids import IdRule
 from dpnb.engines.marginals import MarginalScan
 from dpnb.engines.steps import literal
+from dpnb.schema.columns import code_bytes
 from dpnb.schema.joins import Join
 from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import EVERY, And, Compared, Predicate, Within
@@ -308,13 +309,27 @@ class Dialect:
         return f"({word.join(self.predicate(part) for part in predicate.parts)})"
 
     def _compared(self, predicate: Compared) -> str:
-        left, right = self.column(predicate.left), self.column(predicate.right)
+        left, right = self._clamped(predicate.left), self._clamped(predicate.right)
         operator, offset = predicate.written
         if offset:
             # a narrow type would overflow
             kind = "BIGINT" if isinstance(offset, int) else "DOUBLE"
             left = f"CAST({left} AS {kind}) + {literal(offset)}"
-        return f"({left} {operator} {right})"
+        known = (f"{self.raw[name]} IS NOT NULL" for name in predicate.columns if name in self.raw)
+        return f"({' AND '.join([f'{left} {operator} {right}', *sorted(known)])})"
+
+    def _clamped(self, name: str) -> str:
+        """Return the SQL of a code, which may be a number where it is missing.
+
+        DuckDB takes the least and the greatest of small numbers in less time than it chooses by CASE.
+        """
+        if name not in self.raw:
+            return self.column(name)
+        kind, raw = self._schema[name], self.raw[name]
+        low, high = str(kind.scale.low), str(kind.scale.high)
+        if code_bytes(kind) > 2:
+            return f"({clamp(raw, low, high)})"
+        return f"LEAST(GREATEST({raw}, {low}), {high})"
 
     def most_tests(self, name: str) -> int:
         """Return how many intervals of a column's codes are compared one after the other."""

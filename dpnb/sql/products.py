@@ -166,7 +166,21 @@ def union(rows: Mask, columns: Sequence[str], kinds: Mapping[str, Kind]) -> Pred
     nothing else depends stands beside the others; else those of its codes that go with the same rest
     are one box, and the column with the fewest such boxes comes first.
     """
-    return simplify(_union(rows, tuple(columns), kinds), kinds)
+    import numpy as np
+
+    own = tuple((column, kinds[column]) for column in columns)
+    return _united(np.ascontiguousarray(rows).tobytes(), rows.shape, own)
+
+
+@lru_cache(maxsize=64)
+def _united(
+    rows: bytes, shape: tuple[int, ...], columns: tuple[tuple[str, Kind], ...]
+) -> Predicate:
+    import numpy as np
+
+    kinds = dict(columns)
+    mask = np.frombuffer(rows, np.bool_).reshape(shape)
+    return simplify(_union(mask, tuple(kinds), kinds), kinds)
 
 
 def _union(rows: Mask, columns: tuple[str, ...], kinds: Mapping[str, Kind]) -> Predicate:

@@ -54,6 +54,8 @@ STATEMENTS = (
     "SELECT COUNT(*) AS n FROM t WHERE DAYOFWEEK(d) = 1 GROUP BY LEFT(g, 1), COALESCE(k, 0)",
     "SELECT COUNT(*) AS n FROM t WHERE x % 7 = 3 AND l LIKE 'v1%' AND COALESCE(k, 5) > 4",
     "SELECT g, SUM(x) FILTER (WHERE MONTH(d) IN (3, 4)) AS s FROM t WHERE UPPER(g) = 'B' GROUP BY g",
+    "SELECT COUNT(*) AS n FROM t WHERE x > k OR k + 3 <= x",
+    "SELECT g, SUM(ABS(x - k)) AS s, COUNT(LEAST(x, y) + k) AS n FROM t WHERE y < k GROUP BY g",
 )
 ROWS = 3_000
 

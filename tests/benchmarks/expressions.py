@@ -1,10 +1,10 @@
-"""Cost of statements with expressions of one column against the same over plain columns, in one run.
+"""Cost of statements with expressions of columns against the same over plain columns, in one run.
 
     python -m tests.benchmarks.expressions [--rows 10000000] [--runs 5]
 
 Prints CPU seconds (user + system, all threads) of both and their ratio, in place and with columns in
 memory; then milliseconds to read a statement whose expressions were not evaluated before, by the number
-of the column's codes, and to read it again.
+of the column's codes, and to read it again; the same for conditions on two columns.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ STATEMENTS = {
     "a condition": (
         "SELECT education, COUNT(*) AS n FROM census WHERE {} GROUP BY education", "age % 7 = 0", "age <= 40",
     ),
+    "a condition on two columns": (
+        "SELECT education, COUNT(*) AS n FROM census WHERE {} GROUP BY education", "age > hours_per_week",
+        "age > 40 AND hours_per_week > 30",
+    ),
     "a real key": (
         "SELECT {} AS k, COUNT(*) AS n FROM census GROUP BY 1", "FLOOR(hourly_wage / 20)", "hourly_wage",
     ),
@@ -38,7 +42,7 @@ RATIO = 1.1
 COLD = {10_000: 15, 2**20: 500}
 """Milliseconds to read a statement, by the number of codes."""
 AGAIN = 2
-MEMORY = ["education", "age", "hourly_wage"]
+MEMORY = ["education", "age", "hours_per_week", "hourly_wage"]
 
 
 def ratios(rows: int, runs: int, folder: Path) -> None:
@@ -79,12 +83,29 @@ def reading(runs: int) -> None:
         at_most(1000 * again[0], AGAIN, f"{codes:,} codes: reading it again", "ms")
 
 
+def reading_two(runs: int) -> None:
+    """Time how long conditions on two columns take to be read."""
+    schema = dpnb.Schema({"age": dpnb.Integer(17, 90), "hours": dpnb.Integer(1, 99)})
+    tables = {"t": Table("t", None, schema)}
+    for name, condition in (
+        ("a comparison", "age + {} > hours"),
+        ("others", "(age + hours) % {} = 1"),
+    ):
+
+        def read(i: int, condition: str = condition) -> None:
+            parse(f"SELECT COUNT(*) AS n FROM t WHERE {condition.format(i + 2)}", tables)
+
+        ((cold, _),) = measured(read, runs=runs)
+        at_most(1000 * cold, COLD[10_000], f"two columns, {name}: reading a condition", "ms")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
     reading(4 * options.runs)
+    reading_two(4 * options.runs)
     with tempfile.TemporaryDirectory() as folder:
         ratios(options.rows, options.runs, Path(folder))
     finish()

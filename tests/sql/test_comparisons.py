@@ -84,6 +84,27 @@ def test_engines_count_the_rows_that_satisfy_it(in_memory, truth):
     assert counts == {one: truth[one] for one in read_conditions}
 
 
+def test_files_are_compared_within_their_bounds(tmp_path):
+    """Whole numbers of files are compared as they are read, after they are clamped."""
+    values = [-(2**40), -1, 0, 3, 9, 200, 300, 400, 2**40, None]
+    rows = pd.DataFrame(itertools.product(values, repeat=2), columns=["m", "k"]).astype("Int64")
+    rows.assign(n=rows.m).to_parquet(tmp_path / "t.parquet")
+    schema = Schema({name: SCHEMA[name] for name in ("m", "k", "n")})
+    inside = rows.assign(m=rows.m.clip(0, 9), k=rows.k.clip(1, 400), n=rows.m.clip(0, 10**6))
+    expected = {
+        "k > m": inside.k > inside.m, "k + 5 <= m": inside.k + 5 <= inside.m, "NOT k = m": inside.k != inside.m,
+        "n > k": inside.n > inside.k, "n - m = 0": inside.n == inside.m,
+    }  # fmt: skip
+    table = Table("t", tmp_path / "t.parquet", schema, in_memory=())
+    with closing(DuckDBEngine(table)) as engine:
+        engine.bound(bytes(32))
+        assert engine._sql.raw
+        measures = tuple((Count(None), where(condition)) for condition in expected)
+        found = engine.measure(Scan((), EVERY, measures))
+        for place, (condition, satisfied) in enumerate(expected.items()):
+            assert found.reveal(place) == [satisfied.fillna(False).sum()], condition
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -118,6 +139,9 @@ def test_its_region_is_what_each_column_can_be_then():
     assert region(view.definition()).boxes == (
         (("m", ((6, 9),), False), ("n", ((0, 3),), False), ("v", ((0, 8),), False), ("w", ((0, 8),), False)),
     )  # fmt: skip
+    assert where("m + 5 < n").spans == ((0, 9), (6, 10**6))
+    assert where("m > n + 5").spans == ((6, 9), (0, 3))
+    assert where("m = n + 5").spans == ((5, 9), (0, 4))
     assert read(plain(query.where)) == query.where
     assert {name for _, name in read_by(view.definition())} == {"m", "n", "v", "w"}
 
