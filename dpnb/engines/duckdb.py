@@ -438,8 +438,9 @@ class DuckDBEngine(StatementEngine):
         """Create the type and the table of a long list of declared values."""
         values = [text(value) for value in kind.keys]
         self._run(f"CREATE TYPE {name} AS ENUM ({', '.join(values)})")
-        rows = ", ".join(f"({value})" for value in values)
-        self._run(f"CREATE TABLE {name} AS SELECT * FROM (VALUES {rows}) AS listed(value)")
+        # in a fraction of the time of a second list, which DuckDB would have to read
+        every = f"unnest(enum_range(CAST(NULL AS {name})))"
+        self._run(f"CREATE TABLE {name} AS SELECT CAST({every} AS VARCHAR) AS value")
 
     def _decodable(
         self, relation: str, files: Files, names: Sequence[str], types: Mapping[str, str]
