@@ -272,16 +272,24 @@ class TestEnds:
             }
 
     def test_joint_codes_beyond_32_bits(self):
-        values = [f"v{i}" for i in range(65_535)]
-        schema = Schema({name: Category(values) for name in "abc"} | {"g": Integer(0, 9_999)})
-        picks = [(65_534, 65_534, 65_534, 9_999), (0, 1, 65_534, 9_999), (65_534, 0, 0, 1)]
+        names, last = "abcde", 799
+        values = [f"v{i}" for i in range(last + 1)]
+        kind = Category(values)
+        schema = Schema({**dict.fromkeys(names, kind), "g": Integer(0, 9_999)})
+        picks = [
+            ((last,) * 5, 9_999),
+            ((0, 0, 1, last, last), 9_999),
+            ((last, last, 0, 0, 0), 1),
+        ]
         frame = pd.DataFrame(
-            [[values[a], values[b], values[c], g] for a, b, c, g in picks], columns=[*"abc", "g"]
+            [[*(values[code] for code in codes), g] for codes, g in picks], columns=[*names, "g"]
         )
-        scan = scan_of("SELECT g, SUM(g) AS m FROM t GROUP BY g", ((9_999,), (1,)), (("a", "b", "c"),),
+        scan = scan_of("SELECT g, SUM(g) AS m FROM t GROUP BY g", ((9_999,), (1,)), (tuple(names),),
                        schema)  # fmt: skip
         found = shown(look(Table("t", frame, schema), scan), scan)
-        codes = [(a * 65_536 + b) * 65_536 + c for a, b, c, _ in picks]
+        codes = [
+            sum(code * 801**place for place, code in enumerate(reversed(pick))) for pick, _ in picks
+        ]
         assert found == [{
             codes[0]: ([1, 0], [9_999, 0]), codes[1]: ([1, 0], [9_999, 0]), codes[2]: ([0, 1], [0, 1])
         }]  # fmt: skip
