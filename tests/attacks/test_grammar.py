@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import closing
+from unittest import mock
 
 from dpnb import Budget, Table
+from dpnb.answers.answer import Answer
 from dpnb.curator import Curator
 from dpnb.errors import DpnbError
 from tests.fuzz.grammar import DECLARED, rows_of
@@ -15,6 +18,18 @@ from tests.kit.noise import BlindNoise
 SEED = 21
 STATEMENTS = 600 if os.environ.get("DPNB_ALL") else 8
 LEVEL = {"rho": 0.04}
+
+
+def shown(answer: Answer) -> list[str]:
+    """Return an answer in every form that leaves a session."""
+    return [
+        repr(answer),
+        answer._repr_html_(),
+        answer.to_markdown(),
+        answer.to_frame(cut=False).to_csv(),
+        json.dumps(answer.to_dict(), sort_keys=True),
+        json.dumps(answer.record(), sort_keys=True),
+    ]
 
 
 def stream(block: int, texts: list[str]) -> list[object]:
@@ -27,14 +42,19 @@ def stream(block: int, texts: list[str]) -> list[object]:
         for name, one in DECLARED.items()
     ]
     said: list[object] = []
-    with closing(Curator(tables, budget=Budget(rho=1_000), noise=noise)) as held:
+    # the ledger's name is drawn at random, whatever the data
+    with (
+        mock.patch("secrets.token_bytes", bytes),
+        closing(Curator(tables, budget=Budget(rho=1_000), noise=noise)) as held,
+    ):
         session = held.session()
         for text in texts:
             try:
                 said.append(repr(session.price(text, **LEVEL)))
                 answer = session.query(text, **LEVEL)
-                frame = answer.to_frame()
-                said.append((str(answer.spent), answer.groups, list(frame), sorted(answer.levels)))
+                said += [str(answer.spent), answer.groups, sorted(answer.levels), *shown(answer)]
+                if answer.hidden_by:
+                    said += shown(answer.all_groups())
             except DpnbError as error:
                 assert error.__cause__ is None
                 said.append((type(error).__name__, str(error)))
