@@ -25,7 +25,8 @@ from dpnb.schema.predicates import Within
 from dpnb.schema.timestamps import ZONELESS, Date, Timestamp, has_zone, text_of
 from dpnb.schema.types import Boolean
 from dpnb.sql.breaks import MOST_CODES, RangeError, is_searched, searched
-from dpnb.sql.dataless import SECONDS, EvaluationError, TimeLimitError
+from dpnb.sql.constants import is_constant
+from dpnb.sql.dataless import SECONDS, EvaluationError, TimeLimitError, evaluate
 from dpnb.sql.functions import WRITTEN, Subject, written
 from dpnb.sql.grains import Cells, cells_of
 from dpnb.sql.grammar import NUMBER, is_written, longest
@@ -54,6 +55,10 @@ _PATTERNS = (exp.RegexpLike, exp.RegexpFullMatch, exp.RegexpExtract, exp.Similar
 
 
 # evaluation
+
+
+class NoResultError(EvaluationError):
+    """An expression has no finite result for any value of its column."""
 
 
 def _enumerated(
@@ -92,7 +97,7 @@ def _enumerated(
             for place, end, has in zip(starts.tolist(), ends.tolist(), known.tolist(), strict=True)
         ]
     if fault is not None and all(output is None for *_, output in pieces):
-        raise EvaluationError
+        raise NoResultError
     function = in_days(StepFunction(pieces, null_output(text, kind, type_name)), type_name)
     return Evaluated(function, TYPES[type_name], fault)
 
@@ -204,7 +209,8 @@ class Domains:
         text, spelled = self.text(node), str(node.find(exp.Column).sql(dialect="duckdb"))
         try:
             return _evaluated(text, kind, at_once, cells)
-        except EvaluationError:
+        except EvaluationError as error:
+            self._refuse_cause(node, self.shown(column), error)
             self.refuse(
                 f"DuckDB cannot compute this from {self.shown(column)}, which has {_SUBJECTS[kind.kind]}",
                 "Check the types: CAST(x AS VARCHAR) makes a text, CAST(x AS DOUBLE) a number.",
@@ -226,6 +232,27 @@ class Domains:
             )
         except TimeLimitError:
             self.refuse("this takes too long to evaluate", "Make it simpler.", node)
+
+    def _refuse_cause(self, node: Node, column: str, error: EvaluationError) -> None:
+        """Refuse patterns that cannot be read, division by 0 and what is too large, for what they are."""
+        for part in node.find_all(*_PATTERNS):
+            pattern = part.expression
+            if isinstance(pattern, exp.Literal) and not _is_pattern(str(pattern.this)):
+                self.refuse(
+                    "this is no regular expression",
+                    "Close its brackets, and repeat no part more than 1,000 times.",
+                    pattern,
+                )
+        for part in node.find_all(exp.Div, exp.IntDiv, exp.Mod):
+            if is_constant(part.expression) and self.constant(part.expression) == 0:
+                self.refuse("this divides by 0", "Change the divisor.", part)
+        has_cast = any(part.find(exp.Column) for part in node.find_all(exp.Cast))
+        if isinstance(error, NoResultError) and not has_cast:
+            self.refuse(
+                f"this has no finite result for any value of {column}",
+                "Use smaller numbers in it.",
+                node,
+            )
 
     def _fault(
         self, node: Node, kind: Kind, function: StepFunction[Plain], codes: Sequence[Interval]
@@ -330,6 +357,15 @@ class Domains:
         if isinstance(kind, Boolean):
             return label_text(bool(code))
         return text_of(kind, code) if isinstance(kind, Date | Timestamp) else str(code)
+
+
+def _is_pattern(text: str) -> bool:
+    """Return whether a text is a regular expression that DuckDB can read."""
+    try:
+        evaluate("SELECT regexp_matches('', $1) AS y", [text])
+    except EvaluationError:
+        return False
+    return True
 
 
 def _without_zero(node: Node) -> str:

@@ -653,6 +653,20 @@ REFUSED = [
         "sex",
         "CAST(x AS VARCHAR)",
     ),
+    ("SELECT COUNT(*) FROM t WHERE age // 0 = 1", "this divides by 0", "age // 0", "the divisor"),
+    ("SELECT COUNT(*) FROM t WHERE sex SIMILAR TO '('", "no regular expression", "'('", "brackets"),
+    (
+        "SELECT COUNT(*) FROM t WHERE regexp_matches(sex, '((a{1,99}){1,99}){1,99}')",
+        "this is no regular expression",
+        "a{1,99}",
+        "no part more than 1,000 times",
+    ),
+    (
+        "SELECT COUNT(*) FROM t WHERE day + INTERVAL 9999999 YEAR > DATE '2024-01-01'",
+        "this has no finite result for any value of day",
+        "day + INTERVAL 9999999 YEAR",
+        "smaller numbers",
+    ),
     ("SELECT COUNT(*) FROM t WHERE age = random()", "RANDOM is not supported", "random", "ABS"),
     (
         "SELECT COUNT(*) FROM t WHERE age = getvariable('x')",
