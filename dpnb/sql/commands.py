@@ -30,6 +30,10 @@ _REFUSED = {
         "SUMMARIZE would show exact values of the rows",
         "Write SELECT with aggregates. What is declared is in session.tables.",
     ),
+    "(": (
+        "a statement in brackets is not supported",
+        "Leave the brackets out. After UNION ALL they may stay.",
+    ),
     "PRAGMA": _SETTING,
     "SET": _SETTING,
     "RESET": _SETTING,

@@ -184,6 +184,12 @@ class Conditions:
         if is_constant(node):
             truth = self.constants.truth(node)
             return NONE if truth is None or truth is negated else EVERY
+        if isinstance(node, exp.In) and node.args.get("query") and self.names_unit(node.this):
+            self.refuse(
+                "a list of ids keeps rows only as WHERE id IN (...) AND ...",
+                "Make one row for each id, with COUNT_IF(...) AS n, and test n = 0 or n > 0.",
+                node,
+            )
         if node.find(exp.Select, exp.Subquery) is not None:
             self.refuse(
                 "subqueries are not supported: no condition uses what rows of another query say",

@@ -244,13 +244,17 @@ class PublicSubqueries:
             known = _CLAUSES.get(type(part))
             if known is None and is_written(part):
                 continue
+            if isinstance(part, exp.Column) and folded(part.name) == "rowid":
+                self.refuse("ROWID is not supported in a subquery", _SAME, written)
             unknown = [] if known is None else others(part.args, *known)
             kind = str(part.args.get("kind") or "").upper() if isinstance(part, exp.Join) else ""
             if known is None or unknown or kind not in _JOINS:
                 word = self.source.written(part).partition("(")[0].strip().upper()
-                word = (
-                    unknown[0].strip("_").upper() if unknown else f"{kind} JOIN" if kind else word
-                )
+                if isinstance(part, exp.Distinct):
+                    word = "DISTINCT ON"
+                elif unknown or kind:
+                    word = unknown[0].strip("_").upper() if unknown else f"{kind} JOIN"
+                word = word or "GROUPING SETS"
                 self.refuse(f"{word} is not supported in a subquery", _SAME, written)
             if isinstance(part, exp.Select) and part.args.get("limit") is not None:
                 self.check_limit(part, written)

@@ -430,6 +430,8 @@ REFUSED = [
      "these are ids of 'others', which cannot be looked up from 'sales'", ""),
     ("SELECT COUNT(*) FROM sales JOIN (SELECT who, place FROM sales GROUP BY who, place) AS p ON sales.who = p.who",
      "'p' may have several rows of one id", ""),
+    ("SELECT COUNT(*) FROM sales WHERE who NOT IN (SELECT who FROM sales WHERE amount > 3)",
+     "a list of ids keeps rows only as", "NOT IN"),
     ("SELECT COUNT(*) FROM (SELECT DISTINCT ON (who) who, amount FROM sales) AS p",
      "DISTINCT ON keeps any of several rows", "DISTINCT"),
     ("SELECT COUNT(*) FROM sales WHERE who IN (SELECT DISTINCT ON (place) who FROM sales)",

@@ -107,6 +107,7 @@ REFUSED = [
     ("DELETE FROM t", "only SELECT is supported", "DELETE", "Write SELECT"),
     ("INSERT INTO t VALUES (1)", "only SELECT is supported", "INSERT", "Write SELECT"),
     ("UPDATE t SET age = 1", "only SELECT is supported", "UPDATE", "Write SELECT"),
+    ("(SELECT COUNT(*) FROM t)", "a statement in brackets", "(", "Leave the brackets out."),
     ("VALUES (1)", "only SELECT is supported", "VALUES", "Write SELECT"),
     ("FROM t", "only SELECT is supported", "FROM", "Write SELECT"),
     ("PIVOT t ON sex USING COUNT(*)", "only SELECT is supported", "PIVOT", "Write SELECT"),
