@@ -19,6 +19,10 @@ from dpnb.sql.source import Node, others, placed
 _AGGREGATES = (exp.AggFunc, exp.Filter, exp.IgnoreNulls, exp.WithinGroup)
 
 
+_ORDERED = ("expressions", "from_", "joins", "where", "group", "having", "order")
+"""Clauses of a query whose order changes nothing: one without LIMIT."""
+
+
 def split(select: Node, ids: Collection[str], taken: Collection[str] = ()) -> Node:
     """Return a query whose FROM has the aggregates, or the same query if it has nothing else.
 
@@ -37,6 +41,10 @@ def split(select: Node, ids: Collection[str], taken: Collection[str] = ()) -> No
     keys = [_key(key, select.expressions, taken) for key in group.expressions]
     if not any(isinstance(key, exp.Column) and folded(key.name) in ids for key in keys):
         return select
+    if select.args.get("order") and not others(select.args, *_ORDERED):
+        select = select.copy()
+        select.set("order", None)
+        return split(select, ids, taken)
     own = all(key is written for key, written in zip(keys, group.expressions, strict=True))
     texts = set(map(text_of, keys))
     plain = all(_is_plain(item, texts) for item in select.expressions)

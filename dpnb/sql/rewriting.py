@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from sqlglot import expressions as exp
 
+from dpnb.schema.columns import Integer
 from dpnb.schema.partition import declared, labels
 from dpnb.schema.predicates import EVERY, And, Compared, Or, Predicate, simplify
 from dpnb.schema.table import Table
@@ -312,7 +313,7 @@ class _Rewriting:
         for part in conjuncts(having.this):
             test = self._on_keys(part, group.expressions)
             if test is None:
-                kept.append(part)
+                kept.append(self._flags(part))
                 continue
             moved.append(self.conditions.predicate(test))
             self._check_cuts(moved[-1], part)
@@ -337,6 +338,24 @@ class _Rewriting:
                 return None
             node.replace(self._instead(value, node))
         return test
+
+    def _flags(self, part: Node) -> Node:
+        """Write columns of 0 and 1 that are conditions by themselves as comparisons."""
+        part = exp.Paren(this=part)
+        for node in [*part.find_all(exp.Column)]:
+            around = node.parent
+            while isinstance(around, exp.Paren) and around is not part:
+                around = around.parent
+            found = self._columns(node)
+            kind = self.conditions.schema[next(iter(found))] if len(found) == 1 else None
+            if (
+                isinstance(around, exp.And | exp.Or | exp.Not)
+                and isinstance(kind, Integer)
+                and (kind.low, kind.high) == (0, 1)
+            ):
+                one = exp.EQ(this=node.copy(), expression=exp.Literal.number(1))
+                node.replace(marked(one, self.source.span(node)))
+        return part.this
 
     def _columns(self, node: Node) -> set[str]:
         """Return the columns that a name can mean."""

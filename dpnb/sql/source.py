@@ -13,6 +13,7 @@ from sqlglot import expressions as exp
 from dpnb.errors import SqlError, closest, given
 from dpnb.sql.commands import refusal
 from dpnb.sql.foreign import Clause, spelled
+from dpnb.sql.identifiers import in_double_quotes
 from dpnb.sql.slips import ALIKE, SHAPE, Slip, slip
 from dpnb.sql.top import without_top
 
@@ -223,8 +224,9 @@ class Source:
             raise SqlError(
                 f"the statement has more than {MAX_TEXT:,} characters", "Make it shorter."
             )
+        text = in_double_quotes(self.text)
         try:
-            tokens = self.tokens = list(_DUCKDB.tokenize(self.text))
+            tokens = self.tokens = list(_DUCKDB.tokenize(text))
         except sqlglot.errors.TokenError:
             start = max(opened(self.text), 0)
             comment = self.text.startswith("/*", start)
@@ -244,11 +246,6 @@ class Source:
                 raise self.error_at(
                     token.start, token.end, "the statement is nested too deeply", "Flatten it."
                 )
-            if token.text.upper() == "NULLS" and token.token_type not in _QUOTED:
-                raise self.error_at(
-                    token.start, token.end, "NULLS FIRST and NULLS LAST are not supported",
-                    "Leave them out: missing values come last.",
-                )  # fmt: skip
         if len(tokens) > 2 * MAX_NODES:
             raise SqlError(f"the statement has more than {MAX_NODES:,} parts", "Make it shorter.")
         if not tokens:
@@ -262,7 +259,6 @@ class Source:
                 tokens[0].start, tokens[0].end, "only SELECT is supported",
                 f"Did you mean {guess}?" if guess else "Write SELECT ... FROM a table.",
             )  # fmt: skip
-        text = self.text
         if ours := spelled(self, tokens):
             text, tokens, self.clause = ours.text, ours.tokens, ours.clause
         text, tokens = without_top(self, text, tokens)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from sqlglot import expressions as exp
 
 from dpnb.sql.constants import WHOLE, is_constant
+from dpnb.sql.dates import date_function, turned_date
 from dpnb.sql.quantiles import element
 from dpnb.sql.source import MAX_NODES, Node, Source, Span, bare, others
 
@@ -22,6 +23,7 @@ _AGGREGATES: dict[str, type] = {
     "STD": exp.Stddev, "STDEV": exp.Stddev, "STDEVP": exp.StddevPop, "STD_POP": exp.StddevPop,
 }  # fmt: skip
 """Names of aggregates that DuckDB or sqlglot does not know."""
+_QUANTILES = ("APPROX_PERCENTILE", "PERCENTILE_APPROX", "PERCENTILE")
 _OPERATORS = {exp.SafeAdd: exp.Add, exp.SafeSubtract: exp.Sub, exp.SafeMultiply: exp.Mul}
 
 
@@ -135,6 +137,10 @@ def synonym(node: Node) -> Node | None:
         return exp.DateDiff(
             this=node.this, expression=start, unit=exp.var("DAY"), date_part_boundary=True
         )
+    if isinstance(node, exp.ToChar) and not others(node.args, "this", "format"):
+        return date_function("DATE_FORMAT", [node.this, node.args["format"]])
+    if isinstance(node, exp.Date | exp.DateDiff | exp.TimestampTrunc):
+        return turned_date(node)
     if isinstance(node, exp.DataType) and str(node.args.get("kind") or "").upper() == "FLOAT64":
         return exp.DataType(this=exp.DataType.Type.DOUBLE, nested=False)
     if isinstance(node, exp.Anonymous):
@@ -150,7 +156,13 @@ def _named(name: str, parts: list[Node]) -> Node | None:
         return exp.Paren(this=exp.Mul(this=_part(parts[0]), expression=_part(parts[0].copy())))
     if name == "REGEXP_CONTAINS" and len(parts) == 2:
         return exp.RegexpLike(this=parts[0], expression=parts[1])
-    return None
+    if name == "ISNULL" and len(parts) == 2:
+        return exp.Coalesce(this=parts[0], expressions=[parts[1]])
+    if name == "IFF" and len(parts) == 3:
+        return exp.Case(ifs=[exp.If(this=parts[0], true=parts[1])], default=parts[2])
+    if name in _QUANTILES and len(parts) == 2:
+        return exp.Quantile(this=parts[0], quantile=parts[1])
+    return date_function(name, parts)
 
 
 def _part(node: Node) -> Node:

@@ -135,6 +135,11 @@ class Splitter:
         (result,) = node.expressions if len(node.expressions) == 1 else (None,)
         name = result.name.casefold() if isinstance(result, exp.Column) else ""
         column = self.listing.columns.get(name)
+        if column is None and result is not None and is_result(result):
+            # what an alias stands for
+            value = self.scalars.read(result)
+            listed = self.listing.columns.values()
+            column = next((one for one in listed if one.expression == value), None)
         if column is None or is_label(column.expression):
             self.refuse(
                 f"{str(node.this).upper()} takes the name of a result that is listed before",

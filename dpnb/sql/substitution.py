@@ -96,6 +96,15 @@ def substituted(
     return result
 
 
+_UNNAMED = ("expressions", "from_", "joins", "where", "group")
+"""Clauses that do not name columns of the SELECT list."""
+
+
+def _value(item: Node) -> Node:
+    """Return an entry of the SELECT list without its alias."""
+    return item.this if isinstance(item, exp.Alias) else item
+
+
 def _names(query: Node) -> list[str]:
     """Return the names of a query's results; "" for those without."""
     while isinstance(query, exp.SetOperation):
@@ -482,6 +491,12 @@ class _Substitution:
         """Keep a query that aggregates in FROM; its results are named like columns of a table."""
         label = self.label(name or "subquery")
         inner = self.query(query, queries)
+        if columns and isinstance(inner, exp.Select) and not others(inner.args, *_UNNAMED):
+            # nothing else names the columns
+            items = zip(inner.expressions, columns, strict=False)
+            named = [exp.alias_(_value(item), column.copy()) for item, column in items]
+            inner.set("expressions", [*named, *inner.expressions[len(named) :]])
+            columns = ()
         shown = inner
         while isinstance(shown, exp.SetOperation):
             shown = shown.this

@@ -1,7 +1,8 @@
-"""``SELECT TOP n`` and ``FROM (t)``, which DuckDB's parser does not know.
+"""``SELECT TOP n``, ``LIMIT a, b`` and ``FROM (t)``, which DuckDB's parser does not know, and NULLS LAST.
 
 They are taken from the tokens before a text is parsed: TOP becomes LIMIT at the end of its SELECT,
-and brackets around a table go. Blanks take their place in the text, so positions stay.
+a pair of numbers LIMIT and OFFSET, and brackets around a table and the default order of missing
+values go. Blanks take their place in the text, so positions stay.
 """
 
 from __future__ import annotations
@@ -21,17 +22,20 @@ _SEVERAL = "Write TOP n or LIMIT n, not both."
 
 
 def without_top(source: Source, text: str, tokens: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Return a text and its tokens without TOP, and without brackets around tables.
+    """Return a text and its tokens without TOP, pairs of LIMIT, NULLS LAST and brackets around tables.
 
     Raises
     ------
     SqlError
-        For TOP with LIMIT, WITH TIES or PERCENT.
+        For TOP with LIMIT, WITH TIES or PERCENT, and for NULLS FIRST.
     """
     words = [*map(_word, tokens)]
-    if "TOP" not in words and not {("FROM", "("), ("JOIN", "(")} & {*pairwise(words)}:
+    pairs = {*pairwise(words)}
+    if not {"TOP", "LIMIT", "NULLS"} & {*words} and not {("FROM", "("), ("JOIN", "(")} & pairs:
         return text, list(tokens)
-    gone = _bracketed(tokens, words)
+    gone = _bracketed(tokens, words) | _last(source, tokens, words)
+    offsets = _offsets(tokens, words)
+    gone |= {place for first in offsets for place in (first, first + 1)}
     kept: list[Any] = []
     tops: list[Any] = [None]
     for place, token in enumerate(tokens):
@@ -49,6 +53,10 @@ def without_top(source: Source, text: str, tokens: Sequence[Any]) -> tuple[str, 
                         token.start, tokens[last + 1].end, "TOP takes a whole number", "Write LIMIT 10."
                     )  # fmt: skip
         if place in gone:
+            continue
+        if place - 2 in offsets:
+            number = tokens[place - 2]
+            kept += [token, _token(TokenType.OFFSET, number), number]
             continue
         if tops[-1] is not None and words[place] in ("LIMIT", "FETCH"):
             raise source.error_at(token.start, token.end, "this SELECT has TOP and LIMIT", _SEVERAL)
@@ -95,8 +103,43 @@ def _limit(tops: list[Any]) -> list[Any]:
     number, tops[-1] = tops[-1], None
     if number is None:
         return []
-    word = Token(TokenType.LIMIT, "LIMIT", number.line, number.col, number.start, number.end, [])
-    return [word, number]
+    return [_token(TokenType.LIMIT, number), number]
+
+
+def _token(kind: Any, place: Any) -> Any:
+    """Return the word of a kind at the place of another token."""
+    return Token(kind, kind.name, place.line, place.col, place.start, place.end, [])
+
+
+def _offsets(tokens: Sequence[Any], words: Sequence[str]) -> set[int]:
+    """Return the places of the numbers a of ``LIMIT a, b``."""
+    kinds = [token.token_type for token in tokens]
+    pair = [TokenType.NUMBER, TokenType.COMMA, TokenType.NUMBER]
+    return {
+        place + 1
+        for place, word in enumerate(words)
+        if word == "LIMIT"
+        and kinds[place + 1 : place + 4] == pair
+        and _select_ends(words, place + 4)
+    }
+
+
+def _select_ends(words: Sequence[str], place: int) -> bool:
+    return words[place : place + 1] in ([], *([end] for end in (*_ENDS, ")")))
+
+
+def _last(source: Source, tokens: Sequence[Any], words: Sequence[str]) -> set[int]:
+    """Return the places of NULLS LAST, which is the default."""
+    gone: set[int] = set()
+    for place, pair in enumerate(pairwise(words)):
+        if pair == ("NULLS", "FIRST"):
+            raise source.error_at(
+                tokens[place].start, tokens[place + 1].end, "NULLS FIRST is not supported",
+                "Leave it out: missing values come last.",
+            )  # fmt: skip
+        if pair == ("NULLS", "LAST"):
+            gone |= {place, place + 1}
+    return gone
 
 
 def _bracketed(tokens: Sequence[Any], words: Sequence[str]) -> set[int]:

@@ -240,7 +240,7 @@ PLACES = "FROM (SELECT who, MAX(place) AS far, COUNT(*) AS n FROM sales GROUP BY
         (f"SELECT far AS f, COUNT(*) AS y {PLACES} f", ["f", "y"]),
         (f"SELECT far % 2 AS f, COUNT(*) AS y {PLACES} far % 2", ["f", "y"]),
         (f"SELECT p.far % 2, SUM(n) {PLACES} ALL ORDER BY 2", ["far % 2", "sum_n"]),
-        (f"SELECT far % 2 AS f, COUNT(*) AS y {PLACES} far % 2, far", ["f", "far", "y"]),
+        (f"SELECT far % 2 AS f, COUNT(*) AS y {PLACES} far % 2, far", ["far", "f", "y"]),
     ],
 )
 def test_each_key_is_shown_once_by_the_name_that_it_has(sql, names, session):

@@ -72,7 +72,7 @@ ENDS = "a list of quantiles takes numbers between 0 and 1; at the ends one row d
         ("QUANTILE(age, [1e-9])", ENDS, "Write QUANTILE(x"),
         ("QUANTILE(age, [1e999999999])", ENDS, "Write QUANTILE(x"),
         ("QUANTILE(age, ['0.5'])", ENDS, "Write QUANTILE(x"),
-        ("QUANTILE(age, [age])", ENDS, "Write QUANTILE(x"),
+        ("QUANTILE(age, [age, 1])", ENDS, "Write QUANTILE(x"),
         ("QUANTILE(age, [0.5, .50])", "a quantile is twice in the list", "Write it once."),
         (f"QUANTILE(age, [{', '.join(f'0.1{i:03}1' for i in range(101))}])", "a list has at most 100 quantiles", "Ask for fewer."),
         ("APPROX_QUANTILES(age, 3)", "100 equal parts", "Write QUANTILE(x"),

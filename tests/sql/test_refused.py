@@ -788,7 +788,12 @@ REFUSED = [
         "random",
         SHAPE,
     ),
-    ("SELECT COUNT(*) n FROM t ORDER BY n NULLS FIRST", "NULLS FIRST and", "NULLS", "come last"),
+    (
+        "SELECT COUNT(*) n FROM t ORDER BY n NULLS FIRST",
+        "NULLS FIRST is",
+        "NULLS FIRST",
+        "come last",
+    ),
     ("SELECT COUNT(*) FROM t LIMIT -1", "LIMIT takes a whole number", "1", "LIMIT 10"),
     ("SELECT COUNT(*) FROM t LIMIT 1.5", "LIMIT takes a whole number", "1.5", "LIMIT 10"),
     ("SELECT COUNT(*) FROM t LIMIT 10%", "LIMIT takes a whole number", "10", "LIMIT 10"),

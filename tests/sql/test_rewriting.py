@@ -133,7 +133,27 @@ SAME = [
     ("SELECT SUM(SQUARE(age - 5)) AS s FROM t", "SELECT SUM((age - 5) * (age - 5)) AS s FROM t"),
     ("SELECT COUNT(*) AS n FROM t WHERE REGEXP_CONTAINS(sex, '^f')", "SELECT COUNT(*) AS n FROM t WHERE regexp_matches(sex, '^f')"),
     ("SELECT UNIX_DATE(day) AS d, COUNT(*) AS n FROM t GROUP BY 1", "SELECT DATE_DIFF('day', DATE '1970-01-01', day) AS d, COUNT(*) AS n FROM t GROUP BY 1"),
+    ("SELECT IFF(age > 30, 1, 0) AS k, COUNT(*) AS n FROM t GROUP BY 1", "SELECT CASE WHEN age > 30 THEN 1 ELSE 0 END AS k, COUNT(*) AS n FROM t GROUP BY 1"),
+    ("SELECT AVG(ISNULL(age, 3)) AS m FROM t", "SELECT AVG(COALESCE(age, 3)) AS m FROM t"),
+    ("SELECT APPROX_PERCENTILE(age, 0.5) AS m, percentile_approx(wage, 0.9) AS p FROM t", "SELECT QUANTILE(age, 0.5) AS m, QUANTILE(wage, 0.9) AS p FROM t"),
+    ("SELECT DATE_TRUNC(d, MONTH) AS k, COUNT(*) AS n FROM (SELECT day AS d FROM t) GROUP BY 1", "SELECT DATE_TRUNC('month', day) AS k, COUNT(*) AS n FROM t GROUP BY 1"),
+    ("SELECT FORMAT_DATE('%Y-%m-%d', day) AS k, COUNT(*) AS n FROM t GROUP BY 1", "SELECT STRFTIME(day, '%Y-%m-%d') AS k, COUNT(*) AS n FROM t GROUP BY 1"),
+    ("SELECT TO_CHAR(day, 'DD.MM.YYYY') AS k, COUNT(*) AS n FROM t GROUP BY 1", "SELECT STRFTIME(day, '%d.%m.%Y') AS k, COUNT(*) AS n FROM t GROUP BY 1"),
+    ("SELECT DATE_FORMAT(day, 'yyyy-MM-dd') AS k, COUNT(*) AS n FROM t GROUP BY 1", "SELECT STRFTIME(day, '%Y-%m-%d') AS k, COUNT(*) AS n FROM t GROUP BY 1"),
+    ("SELECT DATEPART(day, day) AS k, COUNT(*) AS n FROM t GROUP BY 1", "SELECT DATE_PART('day', day) AS k, COUNT(*) AS n FROM t GROUP BY 1"),
+    ("SELECT COUNT(*) AS n FROM t WHERE day >= DATEADD(month, -1, '2024-02-02')", "SELECT COUNT(*) AS n FROM t WHERE day >= DATE '2024-02-02' - INTERVAL 1 MONTH"),
+    ("SELECT COUNT(*) AS n FROM t WHERE day < DATE_SUB(DATE '2024-01-31', INTERVAL 29 DAY) OR day > DATE_ADD('2024-01-01', 2)", "SELECT COUNT(*) AS n FROM t WHERE day < '2024-01-02' OR day > '2024-01-03'"),
+    ("SELECT COUNT(*) AS n FROM t WHERE DATE_DIFF(day, DATE '2024-01-01', DAY) > 1 AND DATE('2024-01-04') > day", "SELECT COUNT(*) AS n FROM t WHERE DATE_DIFF('day', DATE '2024-01-01', day) > 1 AND day < '2024-01-04'"),
+    # names and lines as other systems write them
+    ("SELECT `sex`, COUNT(*) AS `a 'b` FROM `t` GROUP BY `sex`", "SELECT sex, COUNT(*) AS \"a 'b\" FROM t GROUP BY sex"),
+    ("SELECT [x].[sex], SUM([wage]) AS [all of it] FROM [t] AS [x] WHERE [yes] = 1 GROUP BY [x].[sex]", "SELECT x.sex, SUM(wage) AS \"all of it\" FROM t AS x WHERE yes = 1 GROUP BY x.sex"),
+    ("SELECT shop, COUNT(*) AS n FROM t GROUP BY 1 ORDER BY 2 LIMIT 1, 2", "SELECT shop, COUNT(*) AS n FROM t GROUP BY 1 ORDER BY 2 LIMIT 2 OFFSET 1"),
+    ("SELECT shop, AVG(wage) AS n FROM t GROUP BY 1 ORDER BY 2 DESC NULLS LAST", "SELECT shop, AVG(wage) AS n FROM t GROUP BY 1 ORDER BY 2 DESC"),
+    ("SELECT shop, sex, COUNT(*) AS n FROM t GROUP BY (shop, sex)", "SELECT shop, sex, COUNT(*) AS n FROM t GROUP BY shop, sex"),
+    ("SELECT 3 AS k, sex, COUNT(*) AS n FROM t GROUP BY 1, 2", "SELECT 3 AS k, sex, COUNT(*) AS n FROM t GROUP BY sex"),
+    ("SELECT n, COUNT(*) AS m FROM (SELECT person, COUNT(*) FROM t GROUP BY person ORDER BY 2) AS x (who, n) GROUP BY n", "SELECT n, COUNT(*) AS m FROM (SELECT person, COUNT(*) AS n FROM t GROUP BY person) GROUP BY n"),
     # HAVING on keys
+    ("SELECT yes, COUNT(*) AS n FROM t GROUP BY yes HAVING n > 10 OR NOT yes", "SELECT yes, COUNT(*) AS n FROM t GROUP BY yes HAVING n > 10 OR NOT yes = 1"),
     ("SELECT sex, COUNT(*) AS n FROM t GROUP BY sex HAVING sex = 'f'", "SELECT sex, COUNT(*) AS n FROM t WHERE sex = 'f' GROUP BY sex"),
     ("SELECT yes, COUNT(*) AS n FROM t GROUP BY yes HAVING yes", "SELECT yes, COUNT(*) AS n FROM t WHERE yes = 1 GROUP BY yes"),
     ("SELECT shop AS s, COUNT(*) AS n FROM t WHERE yes GROUP BY s HAVING s < 2 OR s > 3", "SELECT shop AS s, COUNT(*) AS n FROM t WHERE yes AND (shop < 2 OR shop > 3) GROUP BY s"),
@@ -160,7 +180,7 @@ ALONE = (
     "TOP", "top", "(t",
     "SAFE_", "NVL2", "ZEROIFNULL", "SQUARE", "REGEXP_CONTAINS", "UNIX_DATE",
     "STD(", "IIF(", "VAR(", "RIGHT", "age <= 30", "SELECT COUNT(*) AS n, sex", "COUNT(*) AS shop", "COUNTIF",
-    "THEN DATE",
+    "THEN DATE", "AS x (who", "FORMAT_", "3 AS k", "IFF(", "ISNULL(", "PERCENTILE", "DATE_", "DATEADD", "DATEPART", "TO_CHAR", "`", "[", "LIMIT 1, 2",
 )  # fmt: skip
 """Not so in DuckDB, with groups that it does not have, or in another order of columns."""
 
