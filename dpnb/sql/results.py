@@ -82,7 +82,9 @@ class _Reader:
     def join(self, select: exp.Select) -> None:
         """Write a join of results as one query."""
         start, joins = select.args.get("from_"), select.args.get("joins") or []
-        entries = [] if start is None else [start.this, *(join.this for join in joins)]
+        if start is None:
+            return
+        entries = [start.this, *(join.this for join in joins)]
         queries = [query for query in map(self._query, entries) if query is not None]
         if not joins or len(queries) < len(entries):
             return

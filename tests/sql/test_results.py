@@ -94,6 +94,7 @@ def test_results_do_not_flow_back_into_rows():
         "SELECT SUM(score - (SELECT AVG(score) FROM t)) AS n FROM t",
         "SELECT COUNT(*) AS n FROM t WHERE score > (SELECT AVG(score) FROM t)",
         f"SELECT COUNT(*) AS n FROM t JOIN ({ALL}) b USING (region)",
+        f"SELECT n ({OLD}) a JOIN ({ALL}) b USING (region)",
         f"SELECT COUNT(*) AS n FROM v JOIN ({ALL.replace('FROM t', 'FROM v')}) b USING (region)",
     ):
         with pytest.raises(SqlError):
