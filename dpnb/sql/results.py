@@ -209,11 +209,11 @@ class _Reader:
                 join.this,
             )
         wanted = set(range(len(side.keys)))
-        for column in join.args.get("using") or ():
-            wanted -= self._equal(before, side, column, column)
         on = join.args.get("on")
-        for test in [] if on is None or on == exp.true() else conjuncts(on):
-            found = self._compared(before, side, test)
+        pairs = [(column, column) for column in join.args.get("using") or ()]
+        given = [(test, self._compared(before, side, test)) for test in _tests(on)]
+        given += [(pair[0], self._equal(before, side, *pair)) for pair in pairs]
+        for test, found in given:
             if not found:
                 self.refuse(
                     "results are joined where the same groups are equal",
@@ -325,6 +325,13 @@ class _Reader:
         if not isinstance(star, exp.Star):
             yield item
             return
+        if isinstance(item, exp.Column) and folded(item.table) not in {one.name for one in sides}:
+            self.refuse(
+                f"unknown table {item.table!r}",
+                "Name one of the queries in FROM.",
+                item,
+                item.table,
+            )
         if others(star.args):
             self.refuse("this form of * is not supported", "Name the columns.", item)
         shown: set[int] = set()
@@ -424,6 +431,11 @@ def _around(node: Node) -> Iterator[Node]:
     while node.parent is not None:
         node = node.parent
         yield node
+
+
+def _tests(on: Node | None) -> list[Node]:
+    """Return the conditions of ON."""
+    return [] if on is None or on == exp.true() else conjuncts(on)
 
 
 def _copy(value: Node) -> Node:

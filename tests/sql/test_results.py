@@ -75,6 +75,8 @@ REFUSED = [
     (f"FROM ({OLD}) a, ({ALL}) b", "does not compare 'region'", "USING"),
     (JOIN.format(ALL.replace("GROUP", "WHERE region <> 'east' GROUP")), "leaves groups out of one", "in each of them"),
     (JOIN.format(f"{ALL} HAVING m > 3").replace("JOIN", "LEFT JOIN"), "keeps groups that HAVING leaves out", "Write JOIN"),
+    (f"FROM ({OLD}) a JOIN ({ALL}) b USING (region, m)", "where the same groups are equal", "all columns of GROUP BY"),
+    (f", c.* {JOIN.format(ALL)}", "unknown table 'c'", "one of the queries"),
     (JOIN.format(f"{ALL} LIMIT 3"), "LIMIT in a query that is joined", "after the join"),
     (JOIN.format(ALL.replace("AS m", "AS n")), "several queries have a column 'n'", "a.n"),
 ]  # fmt: skip
