@@ -1,7 +1,5 @@
 """A query with one row for each id, taken apart: its aggregates, and what is computed from them.
 
-``id IN (SELECT id FROM t GROUP BY id HAVING ...)`` becomes a join with such a query.
-
 ``SELECT id, SUM(x) - 1 AS y FROM t GROUP BY id HAVING COUNT(*) > 3`` becomes a query that filters and
 computes, ``SELECT id, sum_x - 1 AS y FROM (...) WHERE count > 3``, over one of aggregates alone,
 ``SELECT id, SUM(x) AS sum_x, COUNT(*) AS count FROM t GROUP BY id``.
@@ -16,7 +14,8 @@ from sqlglot import expressions as exp
 from dpnb.sql.names import folded, text_of
 from dpnb.sql.source import Node, others, placed
 
-_AGGREGATES = (exp.AggFunc, exp.Filter, exp.IgnoreNulls, exp.WithinGroup)
+AGGREGATES = (exp.AggFunc, exp.Filter, exp.IgnoreNulls, exp.WithinGroup)
+"""The nodes of aggregates, and of what stands around one."""
 
 
 _ORDERED = ("expressions", "from_", "joins", "where", "group", "having", "order")
@@ -53,55 +52,6 @@ def split(select: Node, ids: Collection[str], taken: Collection[str] = ()) -> No
     return _Lines(select, keys).outer()
 
 
-def members(select: Node, ids: Collection[str]) -> Node:
-    """Return a query with ``id IN (SELECT id ...)`` in WHERE as a join with one row for each id."""
-    where = select.args.get("where") if isinstance(select, exp.Select) else None
-    if where is None:
-        return select
-    tests = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
-    lists = [test for test in tests if _lists_ids(test, ids)]
-    if not lists:
-        return select
-    result = select.copy()
-    rest = [test.copy() for test in tests if not any(test is one for one in lists)]
-    result.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
-    joins = list(result.args.get("joins") or [])
-    for number, test in enumerate(lists, 1):
-        query = test.args["query"].this.copy()
-        (item,) = query.expressions
-        key = item.this if isinstance(item, exp.Alias) else item
-        name = exp.to_identifier(f"id {number}", quoted=True)
-        query.set("expressions", [exp.Alias(this=key.copy(), alias=name)])
-        if query.args.get("group") is None:
-            query.set("group", exp.Group(expressions=[key.copy()]))
-        distinct = query.args.get("distinct")
-        if distinct is not None and not others(distinct.args):
-            query.set("distinct", None)
-        label = exp.to_identifier(f"ids {number}", quoted=True)
-        column = placed(exp.column(name.copy(), label.copy()), test)
-        joins.append(
-            exp.Join(
-                this=exp.Subquery(this=query, alias=exp.TableAlias(this=label)),
-                on=exp.EQ(this=test.this.copy(), expression=column),
-            )
-        )
-    result.set("joins", joins)
-    return result
-
-
-def _lists_ids(test: Node, ids: Collection[str]) -> bool:
-    """Return whether a condition is that an id is among those of a query."""
-    query = test.args.get("query") if isinstance(test, exp.In) else None
-    query = query.this if isinstance(query, exp.Subquery) else None
-    if not isinstance(query, exp.Select) or len(query.expressions) != 1:
-        return False
-    (item,) = query.expressions
-    sides = test.this, item.this if isinstance(item, exp.Alias) else item
-    named = all(isinstance(side, exp.Column) and folded(side.name) in ids for side in sides)
-    group = query.args.get("group")
-    return named and (group is None or len(group.expressions) == 1)
-
-
 def _key(key: Node, items: Collection[Node], taken: Collection[str]) -> Node:
     """Return a key of GROUP BY that is a position or an alias as the column that it stands for."""
     shown = list(items)
@@ -116,7 +66,7 @@ def _key(key: Node, items: Collection[Node], taken: Collection[str]) -> Node:
                 continue
             if isinstance(inner, exp.Column):
                 return key if folded(inner.name) == folded(key.name) else inner
-            if folded(key.name) not in taken and inner.find(*_AGGREGATES) is None:
+            if folded(key.name) not in taken and inner.find(*AGGREGATES) is None:
                 return inner
     return key
 
@@ -124,7 +74,7 @@ def _key(key: Node, items: Collection[Node], taken: Collection[str]) -> Node:
 def _is_plain(item: Node, keys: Collection[str]) -> bool:
     """Return whether a column of the SELECT list is an aggregate, or a key that has a name."""
     inner = item.this if isinstance(item, exp.Alias) else item
-    if isinstance(inner, (exp.Column, *_AGGREGATES)):
+    if isinstance(inner, (exp.Column, *AGGREGATES)):
         return True
     return inner is not item and text_of(inner) in keys
 
@@ -189,7 +139,7 @@ class _Lines:
         def put(part: Node) -> Node:
             if isinstance(part, exp.Query):
                 return part
-            if isinstance(part, _AGGREGATES) or text_of(part) in self.made:
+            if isinstance(part, AGGREGATES) or text_of(part) in self.made:
                 return self.named(part, alias if part is written else "")
             if isinstance(part, exp.Column) and isinstance(part.this, exp.Identifier):
                 value = None if part.table else self.aliases.get(folded(part.name))

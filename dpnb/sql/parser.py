@@ -24,6 +24,7 @@ from dpnb.sql.expressions import Arguments
 from dpnb.sql.having import HavingReader
 from dpnb.sql.keys import Keys
 from dpnb.sql.levels import LevelReader, aggregated, check_rows
+from dpnb.sql.members import listed
 from dpnb.sql.persons import PersonsReader, name_keys, name_results
 from dpnb.sql.public import Evaluate
 from dpnb.sql.quantiles import spread
@@ -125,6 +126,7 @@ def _parsed(
             if public is not None:
                 written = filtered(tables, written)
             written = chosen(source, written)
+            written = listed(tables, written)
             check_correlated(source, written)
             if isinstance(written, exp.Select):
                 written = counted(source, tables, written)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from sqlglot import expressions as exp
 
@@ -125,7 +126,9 @@ class Scope:
             if (
                 relation.inner or not relation.line
                 if relation.join is None
-                else relation.join.ids and relation.inner and qualifier is not None
+                else relation.join.ids
+                and relation.inner
+                and (qualifier is not None or self.relations[0].persons is not None)
             )
         )
 
@@ -241,12 +244,20 @@ class _From:
             for link in entry.links if place not in placed else ():
                 old, column = link.other(place)
                 if old in placed and old != place:
+                    if self.is_foreign(entry.relation, entries[old].relation):
+                        continue
                     found = self.lookup(
                         entries[old].relation, column, entry.relation, link.of(place)
                     )
                     if isinstance(found, Join):
                         return place, link
         return None
+
+    @staticmethod
+    def is_foreign(persons: Relation, other: Relation) -> bool:
+        """Return whether lines of persons are those of another table's rows."""
+        names = persons.table.name, other.table.name
+        return persons.persons is not None and origin(names[0]) != origin(names[1])
 
     @staticmethod
     def earlier(entries: Sequence[Entry], place: int) -> Link | None:
@@ -364,17 +375,8 @@ class _From:
         if not self.by_ids(old, column, new, key):
             return None
         if origin(old.table.name) != origin(new.table.name):
-            if new.persons is not None:
-                rows, others = origin(new.table.name), origin(old.table.name)
-                if not new.shown.isidentifier():
-                    self.refuse(
-                        f"these are ids of {rows!r}, which cannot be looked up from {others!r}",
-                        f"Join {rows} on the id, or list ids of {others}.", node.this,
-                    )  # fmt: skip
-                self.refuse(
-                    f"{new.shown!r} has lines of {rows!r}, which cannot be looked up from {others!r}",
-                    f"Group the rows of {others}, or look up {others} from {new.shown}.", node.this,
-                )  # fmt: skip
+            if self.is_foreign(new, old):
+                self.refuse_foreign(old, new, node)
             return None
         if new.persons is None and len(listed) == 1 and new.inner:
             old, new = new, old
@@ -394,6 +396,26 @@ class _From:
         results = {name: linked.column(number, own) for name, own in (new.results or {}).items()}
         base = replace(old, table=table, linked=linked)
         return [base, *listed[1:], replace(new, results=results, line=linked.present(number))]
+
+    def refuse_foreign(self, old: Relation, new: Relation, node: Node) -> NoReturn:
+        """Refuse to look up the lines of persons of another table."""
+        rows, others = origin(new.table.name), origin(old.table.name)
+        listed = not new.shown.isidentifier()
+        single = old.table.unit is not None and old.table.unit.max_rows == 1
+        if listed and not new.inner:
+            hint = "Count those in the list with IN, count all, and subtract."
+        elif listed:
+            hint = f"Join {rows} on the id, or list ids of {others}."
+        elif single and not new.inner:
+            hint = (
+                f"Write JOIN, which leaves out those without rows in {rows}: they add 0 to a sum."
+            )
+        else:
+            hint = f"Group the rows of {others}, or look up {others} from {new.shown}."
+        lines = "these are ids" if listed else f"{new.shown!r} has lines"
+        self.refuse(
+            f"{lines} of {rows!r}, which cannot be looked up from {others!r}", hint, node.this
+        )
 
     def lookup(self, base: Relation, column: str, other: Relation, key: str) -> Join | SchemaError:
         try:

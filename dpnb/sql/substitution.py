@@ -18,8 +18,9 @@ from dpnb.errors import nearest
 from dpnb.schema.table import Table
 from dpnb.sql.conjuncts import conjunction, conjuncts
 from dpnb.sql.constants import Constants
-from dpnb.sql.lines import members, split
+from dpnb.sql.lines import split
 from dpnb.sql.links import check_join
+from dpnb.sql.members import ids_of, members
 from dpnb.sql.merging import ROWS, is_merged, is_plain, missing
 from dpnb.sql.names import (
     LARGE,
@@ -82,12 +83,18 @@ def substituted(
     sqlglot.Expression
         The same tree if there is nothing to put anywhere.
     """
-    ids = {folded(table.unit.column) for table in tables.values() if table.unit is not None}
-    tree = members(tree, ids)
+    ids = ids_of(tables)
+    single = {
+        folded(name) for name, t in tables.items() if t.unit is not None and t.unit.max_rows == 1
+    }
+    single -= {folded(query.alias) for query in tree.find_all(exp.CTE)}
+    tree = members(tree, ids, single)
     queries = tree.find_all(exp.With, exp.Subquery, exp.CTE)
     nested = (node for node in tree.find_all(exp.Table) if node.args.get("joins"))
     in_from = (q for q in queries if isinstance(q, exp.With) or _reads(q))
-    substitution = _Substitution(source, tables, evaluate, ids, Constants(source, params or {}))
+    substitution = _Substitution(
+        source, tables, evaluate, ids, single, Constants(source, params or {})
+    )
     if next(in_from, None) is None and next(nested, None) is None:
         return substitution.public.within(tree, {})
     result = substitution.query(tree, {})
@@ -126,12 +133,13 @@ class _Substitution:
         tables: Mapping[str, Table],
         evaluate: Evaluate | None,
         ids: Collection[str],
+        single: Collection[str],
         constants: Constants,
     ) -> None:
         self.refuse = source.refuse
         self.source = source
         self.tables = {name: table for name, table in tables.items() if name.isidentifier()}
-        self.ids = ids
+        self.ids, self.single = ids, single
         self.names = Names(source)
         self.public = PublicSubqueries(source, self.tables, self.names, evaluate, constants)
         self.results = PublicResults(source, self.names)
@@ -417,7 +425,7 @@ class _Substitution:
         """Merge a query of FROM, or keep one that aggregates."""
         queries = self.defined(query, queries)
         query = self.public.within(query, queries)
-        query = split(members(query, self.ids), self.ids, self.taken(query, queries))
+        query = split(members(query, self.ids, self.single), self.ids, self.taken(query, queries))
         if self.joined and not is_plain(query):
             names = _names(query)
             result = self.result(query, queries, names, name) if all(names) else None

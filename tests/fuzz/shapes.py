@@ -291,7 +291,15 @@ class Writer(Expressions):
         if scope.ids and self.chance(0.08):
             self.features.add("ids in a list")
             having = self.pick(["COUNT(*) >= 2", "SUM(age) > 9", "MAX(step) > 12 AND COUNT(*) < 4"])
-            tests.append(f"{scope.ids} IN (SELECT id FROM visits GROUP BY id HAVING {having})")
+            lists = [
+                f"{scope.ids} {word} (SELECT id FROM visits GROUP BY id HAVING {having})"
+                for word in ("IN", "NOT IN")
+            ]
+            if "." in scope.ids:
+                lists.append(
+                    f"NOT EXISTS (SELECT 1 FROM visits z WHERE z.id = {scope.ids} AND z.age > 9)"
+                )
+            tests.append(self.pick(lists))
         return tests
 
     # what is released

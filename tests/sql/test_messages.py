@@ -60,10 +60,6 @@ PLACES = [
     ("WITH q AS (SELECT 1 AS x) SELECT COUNT(*) FROM q", "SELECT 1 AS x", "FROM names no table"),
     ("SELECT COUNT(*) FROM t WHERE city IN (SELECT city FROM t)", "city IN (SELECT city FROM t)", "subqueries"),
     (
-        "SELECT COUNT(*) FROM t WHERE EXISTS (SELECT 1 FROM t AS b WHERE b.id = t.id AND b.age > 3)",
-        "EXISTS (SELECT 1 FROM t AS b WHERE b.id = t.id AND b.age > 3)", "this subquery names a column",
-    ),
-    (
         "SELECT COUNT(*) FROM t WHERE EXISTS (SELECT 1 FROM p WHERE p.city = t.city AND land = 'F')",
         "EXISTS (SELECT 1 FROM p WHERE p.city = t.city AND land = 'F')", "this subquery names a column",
     ),
