@@ -113,15 +113,28 @@ class _Lines:
     def inner(self) -> Node:
         """Return the query of aggregates."""
         inner = self.select.copy()
+        hidden = self.hidden() if inner.args.get("distinct") is not None else set()
         items = [
             exp.Alias(this=value, alias=exp.to_identifier(name, quoted=True))
             for name, value in self.columns.items()
+            if text_of(value) not in hidden
         ]
-        keys = [key.copy() for key in self.keys if isinstance(key, exp.Column)]
+        keys = [
+            key.copy()
+            for key in self.keys
+            if isinstance(key, exp.Column) and text_of(key) not in hidden
+        ]
         inner.set("expressions", [*keys, *items])
         inner.set("group", exp.Group(expressions=[key.copy() for key in self.keys]))
         inner.set("having", None)
         return exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("lines")))
+
+    def hidden(self) -> set[str]:
+        """Return the keys that are not selected, so that DISTINCT can drop rows."""
+        items = (
+            item.this if isinstance(item, exp.Alias) else item for item in self.select.expressions
+        )
+        return set(map(text_of, self.keys)).difference(map(text_of, items))
 
     def shown(self, item: Node) -> Node:
         """Return one column of the SELECT list, under the name that it had."""

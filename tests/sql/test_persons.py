@@ -438,6 +438,10 @@ REFUSED = [
      "DISTINCT ON keeps any of several rows", "DISTINCT"),
     ("SELECT COUNT(*) FROM (SELECT DISTINCT who, COUNT(*) AS n FROM sales GROUP BY who, place) AS p",
      "DISTINCT would drop equal rows of one id", "DISTINCT"),
+    ("SELECT COUNT(*) FROM (SELECT DISTINCT who, place > 2 AS n FROM sales GROUP BY who, place) AS p",
+     "DISTINCT would drop equal rows of one id", "DISTINCT"),
+    ("SELECT COUNT(*) FROM (SELECT DISTINCT who, COUNT(*) + 1 AS n FROM sales GROUP BY who, place % 2) AS p",
+     "DISTINCT would drop equal rows of one id", "DISTINCT"),
     ("SELECT COUNT(*) FROM (SELECT who, COUNT(*) AS n FROM rows GROUP BY who) AS p",
      "'rows' protects a row", ""),
 ]  # fmt: skip
