@@ -17,6 +17,7 @@ from dpnb.sql.computed import ComputedKey
 from dpnb.sql.conjuncts import conjunction, conjuncts
 from dpnb.sql.features import Linked, Persons
 from dpnb.sql.links import SHAPE, Entry, Link, Side, check_join, is_column
+from dpnb.sql.quoting import as_written
 from dpnb.sql.source import Node, Source, others
 
 
@@ -307,6 +308,13 @@ class _From:
                 "Join two tables, or declare max_rows=1 for the one that is looked up.", node.this,
             )  # fmt: skip
         base = listed[0]
+        if old.table is new.table and self.by_ids(old, column, new, key):
+            own, table = as_written(key), as_written(new.table.name)
+            self.refuse(
+                "a table cannot be joined with itself",
+                "Make one row for each id: SELECT SUM(n * n) AS pairs FROM "
+                f"(SELECT {own}, COUNT(*) AS n FROM {table} GROUP BY {own}) AS p.", node.this,
+            )  # fmt: skip
         lines = self.with_lines(listed, place, column, key, entry)
         if lines is not None:
             return lines

@@ -101,3 +101,19 @@ def test_what_has_no_line_to_look_up_says_what_to_write(sql, what, hint, session
     with pytest.raises(SqlError, match=what) as caught:
         session.price(sql, rho=1)
     assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "source", ["visits a, visits b WHERE a.id = b.id", "visits JOIN visits b ON visits.id = b.id"]
+)
+def test_pairs_of_rows_of_one_table_are_squares_of_counts(source, session, ducks):
+    sql = f"SELECT COUNT(*) AS pairs FROM {source}"
+    with pytest.raises(SqlError, match="a table cannot be joined with itself") as caught:
+        session.price(sql, rho=1)
+    instead = caught.value.hint.removeprefix("Make one row for each id: ").removesuffix(".")
+    (view,) = (answer := session.query(instead, rho=1000)).definitions.values()
+    # one person adds at most the square of max_rows
+    assert view["unit"] == ["id", 1, 4]
+    assert view["measure"][-1] == 16
+    pairs = ducks.execute(sql).fetchone()[0]
+    assert answer.to_frame()["pairs"][0] == pytest.approx(float(pairs), abs=1e-3)
