@@ -25,6 +25,7 @@ ORDERS: dict[type, Order] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
 }  # fmt: skip
 _DAY = 86_400
+_LARGEST = 1e150
 
 
 class _NoneError(Exception):
@@ -129,8 +130,9 @@ class Comparisons:
             a, b, order = b, a, turned.get(order, order)
         if not moved:
             return compared(a, order, b, 0, self._kinds)
-        number = float(moved[0].number)
-        is_moved = isinstance(self._kinds[a], Real) and math.isfinite(number)
+        # sums of floats of this size are finite
+        is_moved = isinstance(self._kinds[a], Real) and abs(moved[0].number) <= _LARGEST
+        number = float(moved[0].number) if is_moved else 0.0
         return compared(a, order, b, number, self._kinds) if is_moved else None
 
     def _times(self, left: _Sum, right: _Sum, order: Order) -> Predicate | None:

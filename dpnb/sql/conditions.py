@@ -158,7 +158,7 @@ class Conditions:
         ]
         return set[str]().union(*columns) if all(len(names) == 1 for names in columns) else set()
 
-    def _is_product(self, node: Node) -> bool:
+    def is_product(self, node: Node) -> bool:
         """Return whether a condition is about several columns together, of few combinations."""
         columns = sorted(self.columns(node))
         is_closed = node.find(exp.AggFunc, exp.Window) is None
@@ -167,7 +167,7 @@ class Conditions:
     def predicate(self, node: Node) -> Predicate:
         """Read a condition as a simplified predicate."""
         found = simplify(self._condition(node, negated=False), self.schema)
-        if any(self._is_product(part) for part in _atoms(node)):
+        if any(self.is_product(part) for part in _atoms(node)):
             return self.products.merged(found, node)
         return found
 
@@ -207,7 +207,7 @@ class Conditions:
         found = self._of_two(node, negated)
         if found is not None:
             return found
-        if next(_atoms(node)) is node and self._is_product(node):
+        if next(_atoms(node)) is node and self.is_product(node):
             return self.products.condition(node, negated=negated)
         if isinstance(node, exp.Column):
             column = self.column(node)

@@ -205,6 +205,10 @@ class Arguments:
         if node.find(exp.Select, exp.Subquery) is not None:
             self.refuse("subqueries are not supported", "Write the values out.", node)
         self.conditions.check_names(node)
+        if self.conditions.is_product(node):
+            numbers = self.conditions.products.numbers(node)
+            branches = tuple((condition, Number(output)) for condition, output in numbers)
+            return Case(branches, None) if branches else None
         self.refuse("this is not supported inside an aggregate", _ALLOWED, node)
 
     def _operand(self, node: Node, depth: int) -> Value | None:

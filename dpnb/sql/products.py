@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
@@ -30,7 +31,16 @@ from dpnb.schema.predicates import (
 )
 from dpnb.sql.dataless import SECONDS, EvaluationError, TimeLimitError
 from dpnb.sql.domains import Domains
-from dpnb.sql.outputs import MOST_PIECES, TYPES, Holds, Product, outputs, type_of
+from dpnb.sql.outputs import (
+    MOST_PIECES,
+    TYPES,
+    Holds,
+    PiecesLimitError,
+    Product,
+    outputs,
+    type_of,
+    typed,
+)
 from dpnb.sql.source import Node
 
 if TYPE_CHECKING:
@@ -42,6 +52,8 @@ if TYPE_CHECKING:
 
 MOST_CASES = 8
 """A comparison of two columns is one condition, rather than more cases than these."""
+MOST_OUTPUTS = 64
+"""Most different results of a number of several columns."""
 MOST_CODES = 100_000
 """Most combinations of codes of several columns."""
 
@@ -79,6 +91,47 @@ class Products:
         for place, column in enumerate(columns):
             domains.note(node, column, partial(_holds_for, rows.swapaxes(0, place)))
         return self._limited(union(rows, columns, domains.kinds), node)
+
+    def numbers(self, node: Node) -> tuple[tuple[Predicate, Fraction], ...]:
+        """Read a number of several columns: each of its outputs, ascending, with its combinations."""
+        import numpy as np
+
+        domains = self._domains
+        columns, kinds, text = self._read(node)
+        shape, at_once = Product(kinds).shape, min(domains.at_once(node, kind) for kind in kinds)
+        try:
+            found = _numbered(text, kinds, at_once)
+        except EvaluationError:
+            self._refuse_types(columns, node)
+        except TimeLimitError:
+            domains.refuse("this takes too long to evaluate", "Make it simpler.", node)
+        except PiecesLimitError:
+            domains.refuse(
+                f"this has more than {MOST_OUTPUTS} different results over the values of "
+                f"{' and '.join(columns)}",
+                "Make it coarser: FLOOR(x / 10) for x.",
+                node,
+            )
+        if found.holds not in ("number", "condition"):
+            domains.refuse(
+                f"this is a {found.holds}, not a number",
+                "Count it, or compare it with a value.",
+                node,
+            )
+        if found.has_faults:
+            domains.refuse(
+                f"this has no finite result for some values of {' and '.join(columns)}",
+                "Leave them out by NULLIF: 1 / NULLIF(x, 0).",
+                node,
+            )
+        places = found.places.reshape(shape)
+        for place, column in enumerate(columns):
+            domains.note(node, column, partial(_holds_for, (places >= 0).swapaxes(0, place)))
+        conditions = (
+            self._limited(union(np.equal(places, place), columns, domains.kinds), node)
+            for place in range(len(found.outputs))
+        )
+        return tuple(sorted(zip(conditions, found.outputs, strict=True), key=lambda pair: pair[1]))
 
     def check(self, node: Node) -> None:
         """Refuse an expression that is not made of known functions, or has no type."""
@@ -157,6 +210,44 @@ def _evaluated(text: str, kinds: tuple[Kind, ...], at_once: int) -> _Evaluated:
         values, missing, _ = outputs(text, product, numbers, type_name)
         truth[start : numbers.stop] = np.where(missing, -1, values.astype(np.int8))
     return _Evaluated(truth.reshape(product.shape), holds)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Numbered:
+    """The different outputs of an expression, and which one each combination has, -1 for none."""
+
+    outputs: tuple[Fraction, ...]
+    places: npt.NDArray[np.int64]
+    holds: Holds
+    has_faults: bool
+
+
+@lru_cache(maxsize=64)
+def _numbered(text: str, kinds: tuple[Kind, ...], at_once: int) -> _Numbered:
+    import numpy as np
+
+    product = Product(kinds)
+    type_name, size = type_of(text, product), math.prod(product.shape)
+    holds = TYPES.get(type_name, "nothing")
+    places, numbers, has_faults = np.full(size, -1), dict[Fraction, int](), False
+    end = time.thread_time() + SECONDS
+    for start in range(0, size if holds in ("number", "condition") else 0, at_once):
+        if time.thread_time() > end:
+            raise TimeLimitError
+        part = range(start, min(start + at_once, size))
+        values, missing, fault = outputs(text, product, part, type_name)
+        has_faults |= fault is not None
+        different, own = np.unique(values[~missing], return_inverse=True)
+        if len(different) > MOST_OUTPUTS:
+            raise PiecesLimitError
+        names = [
+            numbers.setdefault(Fraction(output), len(numbers))
+            for output in typed(different, type_name)
+        ]
+        places[start : part.stop][~missing] = np.array(names, np.int64)[own.reshape(-1)]
+    if len(numbers) > MOST_OUTPUTS:
+        raise PiecesLimitError
+    return _Numbered(tuple(numbers), places, holds, has_faults)
 
 
 def union(rows: Mask, columns: Sequence[str], kinds: Mapping[str, Kind]) -> Predicate:

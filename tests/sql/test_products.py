@@ -106,6 +106,38 @@ def test_a_condition_is_what_duckdb_says_of_each_combination(connection):
         assert np.array_equal(satisfied(where(condition)), found), condition
 
 
+ARGUMENTS = (
+    "(a + b) % 3", "b // NULLIF(a, 0)", "LENGTH(sex || race)", "(a > b)::INT", "POSITION(sex IN race)", "ROUND(a * b / 3)",
+    "TRY_CAST(sex || a AS INTEGER)", "LENGTH(race) // (b + 1)",
+)  # fmt: skip
+
+
+def test_numbers_of_several_columns_are_those_of_each_combination(connection):
+    for argument in ARGUMENTS[:-2] + ARGUMENTS[-1:]:
+        value = parse(f"SELECT SUM({argument}) AS s FROM t", TABLES).aggregates[0].value
+        masks = [satisfied(condition) for condition, _ in value.branches]
+        numbers = [float(result.value) for _, result in value.branches]
+        found = np.select(masks, numbers, 0.0)
+        assert (np.sum(masks, axis=0) <= 1).all()
+        exact = connection.execute(f"SELECT COALESCE(({argument})::DOUBLE, 0) AS y FROM t")
+        assert np.array_equal(found, exact.fetchnumpy()["y"]), argument
+    with pytest.raises(SqlError, match="NULL in every row"):
+        parse(f"SELECT SUM({ARGUMENTS[-2]}) AS s FROM t", TABLES)
+
+
+@pytest.mark.parametrize(
+    ("argument", "what"),
+    [
+        ("a // b", "no finite result for some values of a and b"), ("sex || race", "this is a text, not a number"),
+        ("age % hours", "more than 64 different results over the values of age and hours"),
+        ("(id + a) % 3", "not supported inside an aggregate"), ("RANDOM() % a // (b + 1)", "RANDOM is not supported"),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_too_many_or_none_are_refused(argument, what):
+    with pytest.raises(SqlError, match=what):
+        parse(f"SELECT SUM({argument}) AS s FROM t", TABLES)
+
+
 @pytest.mark.parametrize("in_memory", [(), None], ids=["sql", "arrays"])
 def test_engines_count_the_rows_that_satisfy_it(frame, in_memory):
     schema = Schema({name: SCHEMA[name] for name in COLUMNS})
