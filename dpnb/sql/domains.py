@@ -51,7 +51,9 @@ _AT_ONCE, _SEARCHED = 2**26, 2**17
 """So many letters are made, or searched for a pattern, between two looks at the clock."""
 _NARROW, _DIGITS = 20, 15
 """Bounds so close make tens no groups; larger powers of ten are written with an exponent."""
-_PATTERNS = (exp.RegexpLike, exp.RegexpFullMatch, exp.RegexpExtract, exp.SimilarTo)
+_PATTERNS = (
+    exp.RegexpLike, exp.RegexpFullMatch, exp.RegexpExtract, exp.RegexpReplace, exp.SimilarTo,
+)  # fmt: skip
 
 
 # evaluation

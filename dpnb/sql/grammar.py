@@ -55,6 +55,11 @@ def longest(node: Node, column: int) -> int:
     parts = [longest(part, column) for part in node.iter_expressions()]
     if isinstance(node, exp.Replace):
         return parts[0] * max(1, parts[-1])
+    if isinstance(node, exp.RegexpReplace):
+        # each letter, and the end, may match; a part of the match is named by a backslash
+        text, new = parts[0], node.args["replacement"]
+        named = str(new.this).count("\\") if isinstance(new, exp.Literal) else parts[2]
+        return (text + 1) * (1 + parts[2] + named * text)
     if isinstance(node, exp.DPipe | exp.Concat):
         return sum(parts)
     # a part of a format is written in at most 32 letters

@@ -294,3 +294,11 @@ def test_the_page_lists_what_is_read():
     page = functions.PAGE.read_text("utf-8")
     assert functions.table() in page
     assert functions.page(page) == page
+
+
+def test_replacements_cannot_make_huge_texts():
+    more = "city"
+    for _ in range(4):
+        more = f"regexp_replace({more}, '(.)', '\\1\\1\\1\\1', 'g')"
+    with pytest.raises(SqlError, match="can make texts of more than"):
+        where(f"{more} = 'x'")
