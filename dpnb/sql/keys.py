@@ -161,9 +161,11 @@ class Keys:
             column, outputs, _ = self._conditions.domains.outputs(node, self._codes)
         except SqlError:
             return None
-        return next(
-            (place for place in places if self._functions[place] == (column, outputs)), None
-        )
+        for place in places:
+            other = self._functions[place]
+            if other == (column, outputs) and _types(other[1]) == _types(outputs):
+                return place
+        return None
 
     def determined(self, node: Node) -> Renamed | None:
         """Return what an expression of what GROUP BY names is in each group of a key.
@@ -195,6 +197,10 @@ class Keys:
         return None
 
 
+def _types(outputs: Outputs) -> tuple[type, ...]:
+    return (*map(type, outputs.outputs), type(outputs.null))
+
+
 def _follows(key: Key, other: Key) -> bool:
     """Return whether each group of another key lies in one group of a key, and in no other."""
     if key.partition.column != other.partition.column:
@@ -211,11 +217,18 @@ def kind_of_labels(labels: Sequence[Label]) -> shown.Kind:
     return shown.Kind.NUMBER if numbers else shown.Kind.TEXT
 
 
-@lru_cache(maxsize=64)
 def _groups(
     column: str, kind: Kind, outputs: Outputs
 ) -> tuple[Partition, tuple[Label, ...], tuple[int, ...]]:
     """Return the groups of equal outputs, their labels in SQL's order, and the number of each."""
+    # 1 equals TRUE, and is called otherwise
+    return _typed_groups(column, kind, outputs, _types(outputs))
+
+
+@lru_cache(maxsize=64)
+def _typed_groups(
+    column: str, kind: Kind, outputs: Outputs, types: tuple[type, ...]
+) -> tuple[Partition, tuple[Label, ...], tuple[int, ...]]:
     null = () if outputs.null is None else (outputs.null,)
     different = tuple(dict.fromkeys((*outputs.outputs, *null)))
     order = tuple(sorted(range(len(different)), key=different.__getitem__))

@@ -140,6 +140,19 @@ def test_what_a_key_determines_is_shown_with_it(shown_as, keys, kept, session, r
     )
 
 
+def test_truths_are_not_called_as_the_numbers_that_equal_them(session, rows):
+    for key, labels in (
+        ("n % 2 + 2 - 2", [-1, 0, 1]),
+        ("ABS(n) % 2", [0, 1]),
+        ("ABS(n) % 2 = 1", [False, True]),
+    ):
+        answer = session.query(f"SELECT {key} AS k, COUNT(*) AS c FROM t GROUP BY k", rho=1)
+        assert [repr(label) for (label,) in answer.groups] == list(map(repr, labels))
+    text = "SELECT ABS(n) % 2 AS odd, COUNT(*) AS c FROM t GROUP BY odd, ABS(n) % 2 = 1 HAVING c < 0 OR ABS(n) % 2 = 1"
+    answer = session.query(text, rho=HUGE // 10**6)
+    assert answer.to_frame()["odd"].tolist() == [1]
+
+
 def test_a_column_that_differs_within_a_group_is_in_no_key():
     for text in ("n % 7", "n", "LEFT(city, 1)", "n // 10 = 3 OR n = 3", "n // 20"):
         with pytest.raises(SqlError, match="is not in GROUP BY|is not supported"):
