@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpnb.display.cards.bill import bill_info_table
-from dpnb.display.cards.words import left_text
+from dpnb.display.cards.words import budget_rows, left_text
 from dpnb.formats import (
     decimals,
     end_text,
@@ -196,9 +195,8 @@ def test_a_limit_is_rounded_as_what_is_left_of_it() -> None:
     # beside what is spent, which is never shown smaller than it is
     assert left_text(none, used_up) == "rho 0 of 0.02436 (0 %)"
     for bill, text in ((untouched, "rho 0.02435"), (used_up, "rho 0.02436")):
-        rows = dict(bill_info_table(bill).rows)
-        assert rows["limit"].startswith(text)
-    assert dict(bill_info_table(used_up).rows)["privacy cost"].startswith("rho 0.02436")
+        assert budget_rows(bill, "spent", "limit")["limit"] == text
+    assert budget_rows(used_up, "spent", "limit")["spent"] == "rho 0.02436"
     # but the epsilon of a limit is a promise
     whole = PrivacyLoss(rho=Fraction(1))
     assert loss_text(whole, ZCDP, 1e-6, limit=True) == "rho 1 (epsilon 7.767 at delta 1e-6)"

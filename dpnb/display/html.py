@@ -21,17 +21,6 @@ SHORT = 18
 """Longest text of a cell that stays on one line, in characters."""
 
 
-def info_table_html(info: InfoTable) -> str:
-    """Return a captioned table as HTML, with its notes below."""
-    return elements.framed(f'<div class="dpnb-body">{info_table_body(info)}</div>')
-
-
-def info_table_body(info: InfoTable, conditional: bool = False, above: str = "") -> str:
-    """Return a table with its stamps and notes, without styles; ``above`` follows the stamps."""
-    stamped = elements.stamped(info.stamp, conditional)
-    return f"{stamped}{above}{info_table_element(info)}{elements.notes(*info.notes)}"
-
-
 def aggregate_head(found: Intervals, index: int, sure: str, axis: Scale, *, alone: bool) -> str:
     """Return the heads of one aggregate's columns: value, interval, and the scale of the drawing.
 

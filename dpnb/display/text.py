@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpnb.display.document import Document, Facts, Note, Table, Track, plain
 from dpnb.errors import printable
 from dpnb.formats import label_text
 from dpnb.privacy.loss import PICKED
@@ -35,6 +36,43 @@ def stamps(stamp: Stamp, conditional: bool) -> list[str]:
     """Return the stamps at the top of a result, the same in every rendering."""
     marks = (STAMPS[stamp], CONDITIONAL if conditional else "")
     return [mark for mark in marks if mark]
+
+
+def document_text(shown: Document) -> str:
+    """Return a result for a terminal."""
+    blocks = [printable(banner.text) for banner in shown.banners]
+    blocks.append("\n".join([plain(shown.title), *(plain(one.words) for one in shown.findings)]))
+    for part in shown.parts:
+        match part:
+            case Table():
+                blocks.append("\n".join(_table_lines(part)))
+            case Facts():
+                names = max((len(name) for name, _ in part.pairs), default=0)
+                lines = (
+                    f"{printable(name).ljust(names)}  {plain(said)}" for name, said in part.pairs
+                )
+                blocks.append("\n".join(lines))
+            case Track() | Note():
+                blocks.append(plain(part.words))
+    foot = shown.foot
+    sentences = [] if foot is None else [foot.cost, foot.left.words, foot.sure]
+    strip = " ".join(f"{plain(one).removesuffix('.')}." for one in sentences if one)
+    below = [*([strip] if strip else []), *map(plain, shown.fine)]
+    return "\n\n".join([*blocks, *(["\n".join(below)] if below else [])])
+
+
+def _table_lines(table: Table) -> list[str]:
+    header = [column.head for column in table.columns]
+    rows = [[" ".join(cell.split()) for cell in row] for row in lines_of(table)]
+    left = [place for place, column in enumerate(table.columns) if not column.end]
+    grid = aligned(header, _narrowed(header, rows), left)
+    named = [printable(table.name)] if table.name else []
+    return [*named, *(_cut(line, _MOST_WIDTH) for line in grid)]
+
+
+def lines_of(table: Table) -> list[list[str]]:
+    """Return the lines of a table, each with a text for each column."""
+    return [list(row) for row in zip(*(column.values for column in table.columns), strict=True)]
 
 
 def group_cells(

@@ -10,8 +10,6 @@ import pytest
 
 import dpnb
 from dpnb.answers.price import Price
-from dpnb.display.cards.budget import budget_info_table
-from dpnb.display.cards.price import price_info_table
 from dpnb.errors import BudgetError
 from dpnb.results import InfoTable
 
@@ -86,7 +84,7 @@ class TestPrice:
         price = session.price(COUNT, rho=0.5)
         assert price.spent.rho == 0
         assert price.share() == 0
-        assert price_info_table(price).caption == "Price: free"
+        assert "Price: free" in repr(price).splitlines()
 
     def test_what_would_be_bought_where_that_is_less_than_is_asked_for(self, opened: Open) -> None:
         session = opened(epsilon=4)
@@ -100,7 +98,8 @@ class TestPrice:
 
     def test_too_dear_is_said_in_words(self, opened: Open) -> None:
         price = opened(rho=1).price(COUNT, rho=3)
-        assert "Only rho 1 is left." in price_info_table(price).notes[0]
+        assert "Only rho 1 is left." in repr(price)
+        assert "100 % left, which is too little" in repr(price)
         assert price.share() == 3
 
     def test_an_average_is_priced_for_two_sizes_or_the_one_named(self, opened: Open) -> None:
@@ -117,10 +116,12 @@ class TestBudgetStatus:
         session.query(COUNT, rho=0.25)
         status = session.budget
         assert status.spent.rho + status.remaining.rho == status.cap.rho == 1
-        assert [row[0] for row in budget_info_table(status)] == ["total", "spent", "left"]
-        assert "rho 0.75" in budget_info_table(status).rows[2][1]
-        assert "at delta 1e-6" in budget_info_table(status).rows[2][1]
-        assert "in this kernel only" in budget_info_table(status).notes[0]
+        lines = repr(status).splitlines()
+        assert "75 % of the budget is left" in lines
+        facts = ["spent   rho 0.25", "left    rho 0.75", "in all  rho 1"]
+        assert [line for line in lines if " rho " in line] == facts
+        assert "In epsilon, at delta 1e-6: 3.543 of 7.767." in lines
+        assert "in this kernel only" in lines[-1]
 
 
 def test_a_condition_in_a_case_narrows_bounds(opened: Open) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from dpnb.display.cards.answer import answer_html, sentences, table_cells, view_data
 from dpnb.display.cards.question import question_html
-from dpnb.display.html import info_table_html
 from dpnb.display.marks import round_scale
 from dpnb.display.text import CONDITIONAL, MAX_ROWS, stamps
 from dpnb.errors import printable
@@ -38,7 +37,7 @@ def test_a_budget_looks_like_its_golden_file(adult, not_private, regenerate):
 
 def test_a_listing_looks_like_its_golden_file(regenerate):
     listing = InfoTable("Two <things>.", ("", "what"), (("1", "a & b"), ("2", "\u202ec")))
-    compare("listing.html", info_table_html(listing), regenerate)
+    compare("listing.html", listing._repr_html_(), regenerate)
 
 
 class TestFacts:
@@ -200,7 +199,7 @@ class TestEscaping:
         html = question_html(nasty.compare(first, second))
         assert "<b>" not in html
         assert "&lt;/script&gt;&lt;b&gt;" in html
-        assert "<i>" not in info_table_html(InfoTable("<i>", ("<i>",), (("<i>",),)))
+        assert "<i>" not in InfoTable("<i>", ("<i>",), (("<i>",),))._repr_html_()
 
 
 def test_names_with_dollar_signs_are_not_typeset(nasty):
@@ -209,7 +208,7 @@ def test_names_with_dollar_signs_are_not_typeset(nasty):
 
 
 def test_a_statement_over_several_lines_is_listed_on_one():
-    html = info_table_html(InfoTable("", ("", "statement"), (("1", "SELECT\n  1"),)))
+    html = InfoTable("", ("", "statement"), (("1", "SELECT\n  1"),))._repr_html_()
     assert "SELECT 1" in Reading(html).cells
 
 

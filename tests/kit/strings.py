@@ -28,7 +28,7 @@ SURFACES = {
                 "display/widgets.py", "releases/accuracy.py",
                 "releases/plan.py", "interrupt.py", "errors.py", "arguments.py", "spelling.py"),
     "prices, budgets, histories": ("privacy/*", "ledger/accountant.py", "ledger/mechanism.py", "releases/request.py",
-                                   "display/cards/bill.py", "display/cards/budget.py", "display/cards/price.py", "display/cards/info_table.py"),
+                                   "display/cards/bill.py", "display/cards/budget.py", "display/cards/price.py", "display/cards/info_table.py", "display/foot.py"),
     "explanations": ("explain/*", "magics/explaining.py", "display/cards/explanation*.py"),
     "decisions": ("decide/*", "privacy/response.py", "studies/*", "display/cards/decision*.py"),
     "inferences": ("answers/domain.py", "answers/evidence.py", "answers/fresh.py", "answers/infer*.py",

@@ -1,6 +1,6 @@
 // What a test measures in a notebook that shows results: returns what breaks a rule, in words.
 (() => {
-  const roots = () => [...document.querySelectorAll(".jp-Notebook .dpnb")].filter((el) => el.offsetParent);
+  const roots = () => [...document.querySelectorAll(".jp-Notebook :is(.dpnb, .dp)")].filter((el) => el.offsetParent);
   const seen = (el) => el.checkVisibility({ visibilityProperty: true, contentVisibilityAuto: true });
   const told = (el) => `${el.className?.baseVal ?? el.className} ${el.textContent.trim().slice(0, 60)}`;
   const texts = (root) => {
@@ -75,8 +75,9 @@
     const found = [];
     for (const root of roots()) {
       const base = parseFloat(getComputedStyle(root).fontSize);
-      const scale = ["--title", "--small", "--tiny"]
-        .map((name) => parseFloat(getComputedStyle(root).getPropertyValue(name)) * base);
+      const token = (name) => getComputedStyle(root.querySelector(".dp-card") ?? root).getPropertyValue(name);
+      const scale = root.matches(".dp") ? ["--dp-t0", "--dp-t1", "--dp-t2", "--dp-t3"].map((name) => parseFloat(token(name)))
+        : ["--title", "--small", "--tiny"].map((name) => parseFloat(token(name)) * base);
       const check = (style, what) => {
         const size = parseFloat(style.fontSize);
         if (![base, ...scale].some((one) => Math.abs(one - size) < .05)) found.push(`${size} px: ${what}`);
@@ -94,7 +95,9 @@
     for (const root of roots()) {
       const probe = document.createElement("span"), home = root.querySelector(".dpnb-decide") ?? root;
       home.append(probe);
-      const listed = ["ink", "muted", "ground", "mark", "doubt"].map((name) => {
+      const names = root.matches(".dp") ? ["dp-ink", "dp-ink-2", "dp-ground", "dp-known", "dp-noise-text"]
+        : ["ink", "muted", "ground", "mark", "doubt"];
+      const listed = names.map((name) => {
         probe.style.color = `var(--${name}, var(--ink))`;
         return getComputedStyle(probe).color;
       });
@@ -115,16 +118,16 @@
   window.gallery = {
     wide, overlapping, sized, coloured,
     words: () => roots().flatMap((root) => texts(root).filter((node) => !node.parentElement.closest("code"))
-      .map((node) => node.data)).concat([...document.querySelectorAll(".jp-Notebook .jp-OutputArea-output:not(:has(.dpnb))")]
+      .map((node) => node.data)).concat([...document.querySelectorAll(".jp-Notebook .jp-OutputArea-output:not(:has(.dpnb, .dp))")]
       .map((el) => el.innerText)),
-    sentences: () => roots().flatMap((root) => [...root.querySelectorAll("p, td, th, dd, output, caption")])
+    sentences: () => roots().flatMap((root) => [...root.querySelectorAll("p, td, th, dt, dd, output, caption")])
       .filter((el) => seen(el) && !el.querySelector("code")).map((el) => el.innerText),
     count: () => { controls().forEach((el, i) => { el.dataset.place = i; }); return controls().length; },
     start: (place) => document.querySelector(`[data-place="${place}"]`).focus(),
     focused: () => {
       const el = document.activeElement, style = getComputedStyle(el);
       const ring = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
-      return [el.closest(".dpnb") ? Number(el.dataset.place ?? -1) : -1, ring, told(el)];
+      return [el.closest(".dpnb, .dp") ? Number(el.dataset.place ?? -1) : -1, ring, told(el)];
     },
     outputs: () => {
       const first = new Map();
@@ -137,7 +140,7 @@
     silent: () => [...document.querySelectorAll(".jp-Notebook .dpnb")].filter((el) => /kernel does not answer/.test(el.innerText)).length,
     plant: (html) => {
       const first = roots().flatMap((root) => texts(root))[0], made = document.createElement("div");
-      const home = first.parentElement.closest(".dpnb > *");
+      const home = first.parentElement.closest(":is(.dpnb, .dp) > *");
       made.className = "planted";
       made.innerHTML = html;
       home.append(made);

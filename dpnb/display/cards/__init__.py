@@ -6,6 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpnb.display.document import Document
+from dpnb.display.markdown import document_markdown
+from dpnb.display.page import document_html
+from dpnb.display.text import document_text
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -40,3 +45,15 @@ class Card:
     markdown: Callable[[Any], str] | None = None
     plot: Callable[[Any, Axes | None], Axes] | None = None
     widget: Callable[..., Any] = _no_widget
+
+
+def document_card(
+    document: Callable[[Any], Document], plot: Callable[[Any, Axes | None], Axes] | None = None
+) -> Card:
+    """Return the card of a result that is shown as a document."""
+    return Card(
+        lambda result: document_text(document(result)),
+        lambda result, token="": document_html(document(result)),
+        lambda result: document_markdown(document(result)),
+        plot,
+    )

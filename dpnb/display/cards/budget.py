@@ -1,15 +1,14 @@
-"""The budget: its total, what was spent, and what is left."""
+"""The budget: how much of it is left, what was spent, and its total."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpnb.display import elements
-from dpnb.display.cards import Card, words
-from dpnb.display.html import info_table_body
-from dpnb.display.text import info_table_text
+from dpnb.display import foot
+from dpnb.display.cards import document_card, words
+from dpnb.display.document import Document, Facts, Note, Track, strong
+from dpnb.display.document import words as said
 from dpnb.formats import part_text
-from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
     from dpnb.results import BudgetStatus
@@ -20,31 +19,26 @@ _BOUNDS = (
 )
 
 
-def budget_info_table(status: BudgetStatus) -> InfoTable:
-    """Return the status as a table."""
-    limit = "total" if status.analyst is None else "limit"
-    amounts = words.budget_rows(status.bill, "spent", limit)
-    rows = tuple((word, amounts[word]) for word in (limit, "spent", "left"))
+def document(status: BudgetStatus) -> Document:
+    """Return a budget as a document."""
+    bill, privacy = status.bill, status.privacy
+    cap, left = status.cap.level(privacy), status.remaining.level(privacy)
+    amounts = words.budget_rows(bill, "spent", "in all" if status.analyst is None else "limit")
+    share = part_text(left, cap, left=True)
     whose = "" if status.analyst is None else f" of {status.analyst}"
-    promise = () if status.analyst is None else (_BOUNDS,)
-    note = () if status.kept else (words.KERNEL,)
-    header = ("", "privacy loss")
-    return InfoTable(f"Privacy budget{whose}", header, rows, status.stamp, (*promise, *note))
+    spent = said(f"Spent: {part_text(status.spent.level(privacy), cap)}. Left: {share}.")
+    promise = "" if status.analyst is None else _BOUNDS
+    notes = (foot.in_epsilon(bill), promise, "" if status.kept else words.KERNEL)
+    return Document(
+        kind=f"Privacy budget{whose}",
+        title=said(f"{share} of the budget is left"),
+        banners=foot.banners(status.stamp),
+        parts=(
+            Track(1 - float(left / cap) if cap else 1.0, 0.0, spent),
+            Facts(tuple((name, said(strong(amount))) for name, amount in amounts.items())),
+            *(Note(said(note)) for note in notes if note),
+        ),
+    )
 
 
-def budget_text(status: BudgetStatus) -> str:
-    """Return the budget for a terminal."""
-    return info_table_text(budget_info_table(status))
-
-
-def budget_html(status: BudgetStatus) -> str:
-    """Return the budget as a labelled bar above a table."""
-    cap, spent = status.cap.level(status.privacy), status.spent.level(status.privacy)
-    share = min(1.0, float(spent / cap)) if cap else 1.0
-    left = words.left_text(status.remaining, status.bill)
-    bar = elements.meter(share) + elements.strong(f"Spent: {part_text(spent, cap)}. Left: {left}.")
-    body = info_table_body(budget_info_table(status), above=bar)
-    return elements.framed(f'<div class="dpnb-body">{body}</div>')
-
-
-BUDGET = Card(budget_text, budget_html)
+BUDGET = document_card(document)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from decimal import ROUND_UP, Decimal
 from typing import TYPE_CHECKING
 
-from dpnb.display import elements
-from dpnb.display.cards import Card, words
-from dpnb.display.cards.info_table import as_info_table
-from dpnb.display.cards.price import price_words
+from dpnb.display import foot
+from dpnb.display.cards import document_card, words
+from dpnb.display.cards.price import KIND, price_foot, price_words
+from dpnb.display.document import Column, Document, Facts, Finding, Foot, Note, Table, strong
+from dpnb.display.document import words as said
 from dpnb.display.figures import finished, formula_free, row_axes
-from dpnb.display.html import info_table_body
-from dpnb.display.text import CONDITIONAL, MAX_ROWS, info_table_text
+from dpnb.display.text import MAX_ROWS
 from dpnb.engines.scans import MOST_LETTERS
 from dpnb.formats import percent
 from dpnb.privacy.loss import plain_context
-from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,32 +28,41 @@ _THEN = (
 _POINTS = 200
 
 
-def _values(found: Discovery) -> InfoTable:
-    """Return the values as a table, with their sentences as notes."""
+def document(found: Discovery) -> Document:
+    """Return discovered values as a document."""
     values = found.keys[:MAX_ROWS]
-    rows = tuple((f"{place:,}", value) for place, value in enumerate(values, start=1))
+    numbers = tuple(f"{place:,}" for place in range(1, len(values) + 1))
     more = words.rest_sentence(len(found.keys) - MAX_ROWS, "values")
-    notes = tuple(sentence for sentence in (more, *discovery_sentences(found)) if sentence)
-    return InfoTable(title(found), ("", found.column), rows, found.stamp, notes)
+    order = "The values that seem most common come first." if len(found.keys) > 1 else ""
+    notes = tuple(Note(said(one)) for one in (order, more, _THEN if found.keys else "") if one)
+    kernel = words.ledger_note(found.bill)
+    return Document(
+        kind=f"Values found privately in {found.table}",
+        title=said(title(found)),
+        banners=foot.banners(found.stamp, found.conditional),
+        findings=(Finding(said(hidden_sentence(found)), certain=False),),
+        parts=(
+            *([Table((Column("", numbers), Column(found.column, values)))] if values else []),
+            *notes,
+        ),
+        foot=Foot(
+            foot.cost(found.bill),
+            foot.budget(found.bill),
+            said("The interval holds with ", strong(f"{percent(found.confidence)} confidence")),
+        ),
+        fine=tuple(
+            said(one)
+            for one in (detection_sentence(found.detection), words.cost_text(found.bill), kernel)
+            if one
+        ),
+    )
 
 
-def discovery_sentences(found: Discovery) -> list[str]:
-    """Return the sentences about a discovery, the same in every rendering."""
-    sure, low, high = percent(found.confidence), found.hidden_low, found.hidden_high
+def hidden_sentence(found: Discovery) -> str:
+    """Return how many values are hidden, in words."""
+    low, high = found.hidden_low, found.hidden_high
     some = f"{high:,}" if low == high else f"{low:,} to {high:,}"
-    hidden = f"Hidden values: {some} (with {sure} confidence)."
-    cost = words.cost_text(found.bill)
-    note = words.ledger_note(found.bill)
-    order = ["The values that seem most common come first."] if len(found.keys) > 1 else []
-    then = [_THEN] if found.keys else []
-    return [
-        *order,
-        hidden,
-        detection_sentence(found.detection),
-        *then,
-        cost,
-        *([note] if note else []),
-    ]
+    return f"Hidden values: {some} (with {percent(found.confidence)} confidence)."
 
 
 def title(found: Discovery) -> str:
@@ -92,19 +100,6 @@ def detection_sentence(detection: Detection) -> str:
     )
 
 
-def discovery_text(found: Discovery) -> str:
-    """Return the values for a terminal, with sentences below."""
-    above = [f"{CONDITIONAL}\n"] if found.conditional else []
-    return "\n".join([*above, info_table_text(_values(found))])
-
-
-def discovery_html(found: Discovery) -> str:
-    """Return the values as an HTML table, with sentences below."""
-    return elements.framed(
-        f'<div class="dpnb-body">{info_table_body(_values(found), found.conditional)}</div>'
-    )
-
-
 def plot_discovery(found: Discovery, ax: Axes | None = None) -> Axes:
     """Draw the probability that a value is found against its number of rows, or of ids."""
     import numpy as np
@@ -130,17 +125,22 @@ def plot_discovery(found: Discovery, ax: Axes | None = None) -> Axes:
     return finished(ax, found)
 
 
-def price_info_table(price: DiscoveryPrice) -> InfoTable:
-    """Return the price of a discovery as a table."""
+def price_document(price: DiscoveryPrice) -> Document:
+    """Return the price of a discovery as a document."""
     sure = percent(price.detection.confidence)
-    rows = (
-        (f"count found with {sure} probability", f"{price.detection.surely:,}"),
-        ("margin of error of the number of hidden values", f"± {price.hidden:,}"),
-    )
     caption, note = price_words(price.bill, price.refusal)
-    notes = (note, detection_sentence(price.detection))
-    return InfoTable(caption, ("", "expected"), rows, price.stamp, notes)
+    facts = (
+        (f"count found with {sure} probability", said(strong(f"{price.detection.surely:,}"))),
+        ("margin of error of the number of hidden values", said(strong(f"± {price.hidden:,}"))),
+    )
+    return Document(
+        kind=KIND,
+        title=said(caption),
+        banners=foot.banners(price.stamp),
+        parts=(Facts(facts), Note(said(note)), Note(said(detection_sentence(price.detection)))),
+        foot=price_foot(price.bill),
+    )
 
 
-DISCOVERY = Card(discovery_text, discovery_html, plot=plot_discovery)
-PRICE = as_info_table(price_info_table)
+DISCOVERY = document_card(document, plot_discovery)
+PRICE = document_card(price_document)

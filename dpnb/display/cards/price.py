@@ -4,35 +4,63 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpnb.display.cards import words
-from dpnb.display.cards.info_table import as_info_table
+from dpnb.display import foot
+from dpnb.display.cards import document_card, words
+from dpnb.display.document import Column, Document, Foot, Note, Table, strong
+from dpnb.display.document import words as said
 from dpnb.formats import figure, loss_text
 from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.privacy.loss import amount_text
-from dpnb.results import Bill, InfoTable
+from dpnb.results import Bill
 
 if TYPE_CHECKING:
     from dpnb.answers.price import Origin, Price
 
+KIND = "Price, nothing is spent yet"
 
-def price_info_table(price: Price) -> InfoTable:
-    """Return the price of a statement as a table."""
-    rows = tuple(
+
+def document(price: Price) -> Document:
+    """Return the price of a statement as a document."""
+    sizes = ["any size" if size is None else f"{size:,} rows" for _, size, _ in price.widths]
+    margins = [
+        "depends on the values" if width is None else f"± {figure(width, width)}"
+        for _, _, width in price.widths
+    ]
+    table = Table(
         (
-            alias,
-            "any size" if size is None else f"{size:,} rows",
-            "depends on the values" if width is None else f"± {figure(width, width)}",
+            Column("aggregate", tuple(alias for alias, _, _ in price.widths)),
+            Column("group size", tuple(sizes)),
+            Column("expected margin of error", tuple(margins), end=True),
         )
-        for alias, size, width in price.widths
     )
     caption, note = price_words(price.bill, price.refusal)
-    notes = [note, *filter(None, [price.counted])]
+    more = [price.counted]
     if price.bought:
-        notes.append(words.bought_sentence(price.bought))
+        more.append(words.bought_sentence(price.bought))
     if price.origin is not None:
-        notes.append(_forecast(price.origin, price.privacy, price.delta))
-    header = ("aggregate", "group size", "expected margin of error")
-    return InfoTable(caption, header, rows, price.stamp, tuple(notes))
+        more.append(_forecast(price.origin, price.privacy, price.delta))
+    return Document(
+        kind=KIND,
+        title=said(caption),
+        banners=foot.banners(price.stamp),
+        parts=(
+            *([table] if price.widths else []),
+            Note(said(note)),
+            *(Note(said(one)) for one in more if one),
+        ),
+        foot=price_foot(price.bill),
+    )
+
+
+def price_foot(bill: Bill) -> Foot:
+    """Return the foot strip of a price: what is spent so far, and what would be left."""
+    before = bill.cap.level(bill.privacy) - bill.remaining.level(bill.privacy)
+    spent = amount_text(before)
+    return Foot(
+        said("Spent so far ", strong(f"{bill.privacy.parameter} {spent}")),
+        foot.budget_after(bill),
+        said("Looking costs nothing"),
+    )
 
 
 def price_words(bill: Bill, refusal: str) -> tuple[str, str]:
@@ -62,4 +90,4 @@ def _forecast(origin: Origin, privacy: PrivacyDefinition, delta: float | None) -
     return f"{past} {part}. {alone}"
 
 
-PRICE = as_info_table(price_info_table)
+PRICE = document_card(document)

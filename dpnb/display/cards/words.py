@@ -23,17 +23,17 @@ def left_text(remaining: PrivacyLoss, bill: Bill) -> str:
 
 
 def budget_rows(bill: Bill, spent: str, limit: str) -> dict[str, str]:
-    """Return what is spent, what is left, and the limit, by name, as amounts.
+    """Return what is spent, what is left, and the limit, by name, as amounts without epsilons.
 
     A limit is rounded like what is left of it: down, and up only if nothing is left, where it is
     compared with what is spent.
     """
-    privacy, delta = bill.privacy, bill.delta
+    privacy = bill.privacy
     some = bill.remaining.level(privacy) > 0
     return {
-        spent: loss_text(bill.spent, privacy, delta),
-        "left": loss_text(bill.remaining, privacy, delta, left=True),
-        limit: loss_text(bill.cap, privacy, delta, limit=some),
+        spent: loss_text(bill.spent, privacy, None),
+        "left": loss_text(bill.remaining, privacy, None, left=True),
+        limit: loss_text(bill.cap, privacy, None, limit=some),
     }
 
 
