@@ -80,6 +80,7 @@ def range_of(output: Aggregate | Derived, schema: Schema, rows: Predicate = EVER
     Examples
     --------
     >>> from dpnb.schema.columns import Integer
+    >>> from dpnb.sql.values import Column
     >>> schema = Schema({"age": Integer(17, 90)})
     >>> age = Aggregate(Function.AVG, Column("age"), EVERY, "age")
     >>> range_of(age, schema, Within("age", ((30, 90),)))
