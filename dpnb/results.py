@@ -60,6 +60,34 @@ class Shown:
         display("elements").write_page(path, self._repr_html_())
 
 
+class Documented(Shown):
+    """Base of objects that are shown as a document, which is the same in every medium."""
+
+    __slots__ = ()
+
+    def to_markdown(self) -> str:
+        """Return what is shown as Markdown.
+
+        Returns
+        -------
+        str
+            GitHub-flavoured Markdown.
+        """
+        markdown: str = card_of(self).markdown(self)
+        return markdown
+
+    def to_latex(self) -> str:
+        """Return what is shown as LaTeX, which needs no package.
+
+        Returns
+        -------
+        str
+            A ``tabular`` for each table, with sentences around it.
+        """
+        latex: str = card_of(self).latex(self)
+        return latex
+
+
 class Result(Shown):
     """Base of objects that a notebook cell shows and that can be drawn."""
 
@@ -104,7 +132,7 @@ def card_of(result: Shown) -> Any:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Bill(Shown):
+class Bill(Documented):
     """What a request cost, what is left, and caveats on its result.
 
     Attributes
@@ -238,7 +266,7 @@ def to_plain(value: Any, **written: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class InfoTable(Shown):
+class InfoTable(Documented):
     """A captioned table of texts.
 
     Attributes
@@ -318,7 +346,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class BudgetStatus(Billed, Shown):
+class BudgetStatus(Billed, Documented):
     """Total budget, what was spent, and what remains.
 
     Attributes

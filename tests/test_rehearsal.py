@@ -376,7 +376,12 @@ class TestStamp:
             # a box in the colour of the page, in light and dark
             assert f'<strong style="border:2px solid;padding:2px 8px">{WORDS}</strong>' in html
             assert html.index(WORDS) < min(
-                html.index(f"<{tag}", html.index('class="dpnb-body'))
+                html.index(
+                    f"<{tag}",
+                    html.index(
+                        'class="dpnb-body' if "dpnb-body" in html else '<div class="dp-card'
+                    ),
+                )
                 if f"<{tag}" in html
                 else 10**9
                 for tag in ("table", "svg")

@@ -18,7 +18,7 @@ from dpnb.errors import RequestError, given
 from dpnb.estimation.estimates import cut
 from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.private import Stamp
-from dpnb.results import Shown
+from dpnb.results import Documented
 from dpnb.schema.partition import Label
 from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf, statistics_of
 from dpnb.sql.functions import Function
@@ -39,7 +39,7 @@ _CELLS = 2**18
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Bootstrap(Shown):
+class Bootstrap(Documented):
     """Approximate confidence intervals of one result, by shown group. Never used for verdicts.
 
     Attributes

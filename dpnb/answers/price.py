@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from dpnb.privacy.loss import PrivacyLoss
-from dpnb.results import Bill, Billed, Shown, to_plain
+from dpnb.results import Bill, Billed, Documented, to_plain
 
 Width: TypeAlias = tuple[str, int | None, float | None]
 """An aggregate, the group size or None, and its margin of error or None."""
@@ -46,7 +46,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Price(Billed, Shown):
+class Price(Billed, Documented):
     """What a statement would cost, and its margins of error. Nothing was spent.
 
     Attributes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dpnb.errors import SchemaError, given
 from dpnb.privacy.loss import guarantee
 from dpnb.privacy.threshold import Threshold
-from dpnb.results import Bill, Billed, Result, Shown, to_plain
+from dpnb.results import Bill, Billed, Documented, Result, to_plain
 from dpnb.schema.columns import Category
 from dpnb.schema.schema import unit_text
 
@@ -51,7 +51,7 @@ class Detection:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Discovery(Billed, Result):
+class Discovery(Billed, Result, Documented):
     """Values of an undeclared column that many rows, or ids, have.
 
     Attributes
@@ -186,7 +186,7 @@ class Discovery(Billed, Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DiscoveryPrice(Billed, Shown):
+class DiscoveryPrice(Billed, Documented):
     """What a discovery would cost, and which values it would show. Nothing was spent.
 
     Attributes

@@ -20,7 +20,8 @@ def latex(value: str) -> str:
 
 def document_latex(shown: Document) -> str:
     """Return a result as LaTeX."""
-    blocks = [rf"\textbf{{{latex(one)}}}" for one in _heads(shown)]
+    blocks = [rf"\textbf{{{latex(banner.text)}}}" for banner in shown.banners]
+    blocks += [latex(shown.kind), rf"\textbf{{{latex(plain(shown.title))}}}"]
     blocks += [_sentence(one.words) for one in shown.findings]
     for part in shown.parts:
         match part:
@@ -34,10 +35,6 @@ def document_latex(shown: Document) -> str:
     sentences = () if foot is None else (foot.cost, foot.left.words, foot.sure)
     blocks += [_sentence(one) for one in (*sentences, *shown.fine)]
     return "\n\n".join(block for block in blocks if block)
-
-
-def _heads(shown: Document) -> list[str]:
-    return [*(banner.text for banner in shown.banners), plain(shown.title)]
 
 
 def _tabular(table: Table) -> str:

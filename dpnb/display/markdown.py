@@ -8,7 +8,8 @@ from dpnb.display.text import lines_of, markdown, markdown_table, strong
 
 def document_markdown(shown: Document) -> str:
     """Return a result as Markdown."""
-    blocks = [*(strong(banner.text) for banner in shown.banners), strong(plain(shown.title))]
+    blocks = [*(strong(banner.text) for banner in shown.banners), markdown(shown.kind)]
+    blocks.append(strong(plain(shown.title)))
     blocks.append("\n".join(f"- {_sentence(one.words)}" for one in shown.findings))
     for part in shown.parts:
         match part:

@@ -46,8 +46,11 @@ def document_html(shown: Document) -> str:
     classes = ["dp", "mathjax_ignore", "tex2jax_ignore"]
     if any(banner.generated for banner in shown.banners):
         classes.append("dp-fake")
+    # in a box also where styles are dropped
     banners = "".join(
-        f'<p class="dp-banner"><strong>{text(banner.text)}</strong></p>' for banner in shown.banners
+        '<p class="dp-banner"><strong style="border:2px solid;padding:2px 8px">'
+        f"{text(banner.text)}</strong></p>"
+        for banner in shown.banners
     )
     kind = f'<p class="dp-eye">{text(shown.kind)}</p>' if shown.kind else ""
     findings = "".join(

@@ -41,7 +41,12 @@ def stamps(stamp: Stamp, conditional: bool) -> list[str]:
 def document_text(shown: Document) -> str:
     """Return a result for a terminal."""
     blocks = [printable(banner.text) for banner in shown.banners]
-    blocks.append("\n".join([plain(shown.title), *(plain(one.words) for one in shown.findings)]))
+    heads = [
+        printable(shown.kind),
+        plain(shown.title),
+        *(plain(one.words) for one in shown.findings),
+    ]
+    blocks.append("\n".join(head for head in heads if head))
     for part in shown.parts:
         match part:
             case Table():

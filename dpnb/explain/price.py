@@ -15,7 +15,7 @@ from dpnb.explain.plan import ExplanationPlan
 from dpnb.formats import figure
 from dpnb.ledger.store import Store
 from dpnb.privacy.loss import PrivacyLoss, amount_text, ceiling_digits
-from dpnb.results import Bill, Billed, Shown, to_plain
+from dpnb.results import Bill, Billed, Documented, to_plain
 
 
 def scale_of(question: Question) -> tuple[float | None, str]:
@@ -41,7 +41,7 @@ def scale_of(question: Question) -> tuple[float | None, str]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ExplanationPrice(Billed, Shown):
+class ExplanationPrice(Billed, Documented):
     """What an explanation would cost, and its margins of error. Nothing was spent.
 
     Attributes

@@ -85,7 +85,14 @@ def test_every_part_is_said(medium):
     sentences = [plain(one) for one in sentences]
     cells = [cell for column in TABLE.columns for cell in (column.head, *column.values)]
     rest = ["Towns", "25 % left of the large one", "A sentence of the body.", "70 % left"]
-    for said in (*sentences, *cells, *rest, "GENERATED DATA", "Both hold"):
+    for said in (
+        *sentences,
+        *cells,
+        *rest,
+        "GENERATED DATA",
+        "Private answer from people",
+        "Both hold",
+    ):
         assert " ".join(said.split()) in found, said
     assert found.index("GENERATED DATA") < found.index("Two towns") < found.index("Ulm")
     assert found.index("Ulm") < found.index("70 % left") < found.index("Fine print")

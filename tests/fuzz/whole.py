@@ -42,7 +42,7 @@ LEVEL = {"rho": 10**11}
 SECONDS = 20.0
 BLOCK = 100
 """So many statements in a row are asked of the same tables."""
-CLOSE = 2e-4
+CLOSE = 4e-4
 """What rounding to the lattice may change."""
 MEANINGLESS = re.compile(
     r"never equals|is never so|have no order|is not a declared category|makes [0-9,]* groups|NULL for every value|in every row|too close together|too small|too large|no finite result|is not supported|nothing is left"

@@ -23,7 +23,7 @@ SURFACES = {
     "help of magics": ("magics/cells.py", "magics/arguments.py", "releases/options.py"),
     "statements": ("sql/*",),
     "answers": ("answers/*", "estimation/*", "formats.py", "results.py", "display/html.py", "display/text.py",
-                "display/elements.py", "display/cards/answer*.py", "display/cards/bootstrap.py",
+                "display/elements.py", "display/page.py", "display/cards/answer*.py", "display/cards/bootstrap.py",
                 "display/cards/question.py", "display/cards/words.py", "display/marks.py", "display/figures.py",
                 "display/widgets.py", "releases/accuracy.py",
                 "releases/plan.py", "interrupt.py", "errors.py", "arguments.py", "spelling.py"),
@@ -42,7 +42,10 @@ SURFACES = {
     "command line": ("cli.py", "server/tokens.py", "lessons.py", "__main__.py"),
 }  # fmt: skip
 """Where texts are made. The longest pattern counts."""
-SILENT = {"backend.py", "display/__init__.py", "display/cards/__init__.py", "published.py"}
+SILENT = {
+    "backend.py", "display/__init__.py", "display/cards/__init__.py", "display/document.py", "display/latex.py",
+    "display/markdown.py", "published.py",
+}  # fmt: skip
 """Modules without texts."""
 _WORD = re.compile(r"[^\W\d]{2,}")
 _SQL = re.compile(

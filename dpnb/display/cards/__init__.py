@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpnb.display.document import Document
+from dpnb.display.latex import document_latex
 from dpnb.display.markdown import document_markdown
 from dpnb.display.page import document_html
 from dpnb.display.text import document_text
@@ -32,8 +33,8 @@ class Card:
     html : callable
         Returns the result as HTML. If there is a live widget, it also takes the widget's token; the
         HTML is then folded to one line while the widget is alive.
-    markdown : callable
-        Returns the result as Markdown; None if not supported.
+    markdown, latex : callable
+        Return the result as Markdown and as LaTeX; None if not supported.
     plot : callable
         Draws the result on the given axes, or on new ones for None; None if not supported.
     widget : callable
@@ -45,6 +46,7 @@ class Card:
     markdown: Callable[[Any], str] | None = None
     plot: Callable[[Any, Axes | None], Axes] | None = None
     widget: Callable[..., Any] = _no_widget
+    latex: Callable[[Any], str] | None = None
 
 
 def document_card(
@@ -56,4 +58,5 @@ def document_card(
         lambda result, token="": document_html(document(result)),
         lambda result: document_markdown(document(result)),
         plot,
+        latex=lambda result: document_latex(document(result)),
     )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dpnb.display.cards.info_table import as_info_table
-from dpnb.display.text import stamps
+from dpnb.display import foot
+from dpnb.display.cards import document_card
+from dpnb.display.cards.info_table import info_document
+from dpnb.display.document import Document
 from dpnb.formats import ends_text, figure, label, percent
 from dpnb.results import InfoTable
 
@@ -15,8 +18,8 @@ if TYPE_CHECKING:
 WARNING = "Approximate: they may miss the exact value more often than stated"
 
 
-def bootstrap_info_table(found: Bootstrap) -> InfoTable:
-    """Return the confidence intervals as a table."""
+def document(found: Bootstrap) -> Document:
+    """Return the confidence intervals as a document."""
     rows = []
     for group, value, low, high in zip(
         found.groups, found.estimate, found.low, found.high, strict=True
@@ -32,9 +35,9 @@ def bootstrap_info_table(found: Bootstrap) -> InfoTable:
         f"{percent(found.confidence)} bootstrap confidence intervals of {found.alias}, each on its own. "
         f"{WARNING}."
     )
-    caption = " ".join([*stamps(found.stamp, found.conditional), caption])
     header = (", ".join(found.keys), found.alias, "approximate interval")
-    return InfoTable(caption, header, tuple(rows))
+    table = InfoTable(caption, header, tuple(rows))
+    return replace(info_document(table), banners=foot.banners(found.stamp, found.conditional))
 
 
-BOOTSTRAP = as_info_table(bootstrap_info_table)
+BOOTSTRAP = document_card(document)
