@@ -252,7 +252,7 @@ class Persons:
         table.name = name_of(self.definition())
         # whatever belongs to an id belongs to each of its lines
         by_ids = {name: join for name, join in self.base.joins.items() if join.ids}
-        return table.joining(by_ids, {}, {}) if by_ids else table
+        return table.joining(by_ids, self.base.obstacles, {})
 
 
 def _values(kind: Kind) -> int:
