@@ -16,6 +16,7 @@ from sqlglot import expressions as exp
 
 from dpnb.errors import RequestError
 from dpnb.privacy.loss import amount
+from dpnb.schema.persons import is_persons
 from dpnb.sql.foreign import CLAMPED, PER_GROUP, PER_ROW, Option
 from dpnb.sql.functions import Function
 from dpnb.sql.query import Promise
@@ -31,6 +32,8 @@ _TOTALS = (exp.Count, exp.Sum, exp.Avg)
 """Aggregates that other systems clamp by person and group, not by row."""
 _QUANTILES = (exp.Quantile, exp.ApproxQuantile, exp.ApproxQuantiles, exp.PercentileCont, exp.PercentileDisc, exp.Median)  # fmt: skip
 _COLUMN = re.compile(r'(?:(?P<table>\w+|"[^"]+")\s*\.\s*)?(?P<name>\w+|"[^"]+"|`[^`]+`)')
+_LONGEST = 300
+"""Most letters of a statement in a hint."""
 _MOST_DIGITS = 9
 _LEAST_DELTA = Fraction(1, 10**15)
 
@@ -154,9 +157,8 @@ class Contributions:
         if self.clause.aggregates and isinstance(aggregate, exp.Avg) and self.most > 1:
             self.source.refuse(
                 f"this AVG is the average of each {self.person}'s average",
-                "Leave the clause out, and give epsilon=1: AVG(x) then counts every row."
-                if self.clause.word
-                else "Write AVG(x), which counts every row.",
+                self._by_person(aggregate, ())
+                or "Group by the id first, and take the average of each AVG(x).",
                 aggregate,
             )
         if not is_bound(aggregate.this):
@@ -208,11 +210,43 @@ class Contributions:
         span = f"{_text(reach[0])} to {_text(reach[1])}"
         self.source.refuse(
             f"{name} would change numbers: here one {self.person} adds {span} to a group",
-            f"Leave {name} out."
-            if isinstance(aggregate, exp.Count)
-            else "Leave it out, or bound each row: contribution_bounds_per_row => (0, 10).",
+            self._by_person(aggregate, ends)
+            or (
+                f"Leave {name} out."
+                if isinstance(aggregate, exp.Count)
+                else "Leave it out, or bound each row: contribution_bounds_per_row => (0, 10)."
+            ),
             aggregate,
         )
+
+    def _by_person(self, aggregate: Node, ends: Sequence[Fraction]) -> str:
+        """Return the statement with one row for each person and group, or "" for a long one."""
+        select, unit = aggregate.find_ancestor(exp.Select), self.scope.base.unit
+        if unit is None or select is None or len(self.scope.relations) > 1:
+            return ""
+        if is_persons(self.scope.base.name):
+            return ""
+        group = select.args.get("group")
+        keys = [] if group is None else group.expressions
+        if not all(isinstance(key, exp.Column) for key in keys):
+            return ""
+        inner = aggregate.copy()
+        if is_bound(inner.this):
+            inner.set("this", inner.this.expressions[0])
+        names = [as_written(key.name) for key in keys]
+        by = ", ".join([as_written(unit.column), *names])
+        value = "v" if not ends else f"LEAST(GREATEST(v, {_text(ends[0])}), {_text(ends[1])})"
+        outer = "AVG" if isinstance(aggregate, exp.Avg) else "SUM"
+        where = select.args.get("where")
+        rows = as_written(self.scope.base.name)
+        if where is not None:
+            rows += f" WHERE {where.this.sql(dialect='duckdb')}"
+        lines = f"SELECT {by}, {inner.sql(dialect='duckdb')} AS v FROM {rows} GROUP BY {by}"
+        # without a value, a person adds nothing
+        given = " WHERE v IS NOT NULL" if isinstance(aggregate, exp.Sum) else ""
+        end = f" GROUP BY {', '.join(names)}" if names else ""
+        text = f"SELECT {', '.join([*names, f'{outer}({value}) AS v'])} FROM ({lines}) AS p{given}{end}"
+        return f"Without the clause, ask {text}." if len(text) <= _LONGEST else ""
 
     def _clamped(self, aggregate: Node, name: str, below: bool, above: bool) -> Node:
         """Return the argument with each row's value clamped; a missing value stays missing."""

@@ -158,14 +158,14 @@ REFUSED = [
     # aggregates
     ("SELECT COUNT(*, contribution_bounds_per_group => (0, 4)) FROM visits",
      "would change numbers: here one id adds 0 to 5 to a group", "COUNT(*, contribution_bounds_per_group => (0, 4))",
-     "Leave contribution_bounds_per_group out."),
+     "SELECT SUM(LEAST(GREATEST(v, 0), 4)) AS v FROM (SELECT id, COUNT(*) AS v FROM visits GROUP BY id) AS p"),
     ("SELECT COUNT(*, contribution_bounds_per_group => (1, 5)) FROM visits", "would change numbers",
-     "COUNT(*, contribution_bounds_per_group => (1, 5))", "Leave contribution_bounds_per_group out."),
+     "COUNT(*, contribution_bounds_per_group => (1, 5))", "Without the clause, ask SELECT SUM(LEAST(GREATEST(v, 1), 5))"),
     ("SELECT SUM(price, contribution_bounds_per_group => (0, 100)) FROM visits",
      "here one id adds -25 to 100 to a group", "SUM(price, contribution_bounds_per_group => (0, 100))",
-     "Leave it out, or bound each row: contribution_bounds_per_row => (0, 10)."),
+     "Without the clause, ask SELECT SUM(LEAST(GREATEST(v, 0), 100))"),
     ("SELECT ANON_SUM(quantity CLAMPED BETWEEN 0 AND 100) FROM visits", "CLAMPED would change numbers",
-     "ANON_SUM(quantity CLAMPED BETWEEN 0 AND 100)", "Leave it out, or bound each row"),
+     "ANON_SUM(quantity CLAMPED BETWEEN 0 AND 100)", "FROM (SELECT id, SUM(quantity) AS v FROM visits GROUP BY id) AS p"),
     ("SELECT VAR_POP(price, contribution_bounds_per_group => (0, 100)) FROM visits",
      "contribution_bounds_per_group is for COUNT, SUM and AVG", "VAR_POP(price, contribution_bounds_per_group => (0, 100))",
      "Write contribution_bounds_per_row instead."),
@@ -192,9 +192,8 @@ REFUSED = [
     ("SELECT ANON_SUM_WITH_BOUNDS(price, 0, 1) FROM rows", "ANON_SUM_WITH_BOUNDS is not", "ANON_SUM_WITH_BOUNDS", NAMED),
     ("SELECT DP_FIRST(price) FROM rows", "DP_FIRST is not supported", "DP_FIRST", "Write COUNT(*), SUM(x)"),
     (clause("epsilon = 1", "AVG(quantity)"), "this AVG is the average of each id's average", "AVG(quantity)",
-     "Leave the clause out, and give epsilon=1: AVG(x) then counts every row."),
-    ("SELECT DP_AVG(quantity) FROM visits", "this AVG is the average of each id's average", "DP_AVG(quantity)",
-     "Write AVG(x), which counts every row."),
+     "ask SELECT AVG(v) AS v FROM (SELECT id, AVG(quantity) AS v FROM visits GROUP BY id) AS p"),
+    ("SELECT DP_AVG(quantity) FROM visits", "this AVG is the average of each id's average", "DP_AVG(quantity)", "ask SELECT AVG(v) AS v FROM"),
 ]  # fmt: skip
 
 
@@ -213,14 +212,11 @@ FOLLOWED = [
     (clause("kappa = 1", "item, COUNT(*)", "visits GROUP BY item"), clause("", "item, COUNT(*)", "visits GROUP BY item")),
     (clause("group_selection_strategy = LAPLACE_THRESHOLD"), clause("group_selection_strategy = PUBLIC_GROUPS")),
     (clause("epsilon = 1, delta = 1"), clause("epsilon = 1, delta = 1e-6")),
-    (clause("", "SUM(price, contribution_bounds_per_group => (0, 10))"),
-     clause("", "SUM(price, contribution_bounds_per_row => (0, 10))")),
     ("SELECT DP_SUM(price, 0, 10) FROM rows", "SELECT SUM(price, contribution_bounds_per_row => (0, 10)) FROM rows"),
     (clause("", "SUM(price + quantity, contribution_bounds_per_row => (0, 10))"),
      "SELECT SUM(CASE WHEN price > 10 THEN 10 ELSE price END) FROM rows"),
     ("SELECT ANON_VAR(price) FROM rows", "SELECT VAR_POP(price) FROM rows"),
     ("SELECT DP_STDDEV_WITH_BOUNDS(price, 0, 10) FROM rows", "SELECT STDDEV_POP(price, contribution_bounds_per_row => (0, 10)) FROM rows"),
-    (clause("epsilon = 1", "AVG(quantity)"), "SELECT AVG(quantity) FROM visits"),
 ]  # fmt: skip
 
 
@@ -394,3 +390,21 @@ def test_only_a_query_takes_its_cost_from_a_clause():
         opened.query(asked("epsilon = 1"))
         inference = opened.infer(asked("privacy_unit_column = id"))
         assert len(inference.to_frame()) == 2
+
+
+BY_PERSON = [
+    (clause("", "SUM(price, contribution_bounds_per_group => (1, 10))", "visits WHERE quantity > 2"),
+     "SELECT SUM(LEAST(GREATEST(v, 1), 10)) AS v FROM (SELECT id, SUM(price) AS v FROM visits WHERE quantity > 2 GROUP BY id) "
+     "AS p WHERE v IS NOT NULL"),
+    (clause("", "item, COUNT(*, contribution_bounds_per_group => (0, 2))", "visits GROUP BY item"),
+     "SELECT item, SUM(LEAST(GREATEST(v, 0), 2)) AS v FROM (SELECT id, item, COUNT(*) AS v FROM visits GROUP BY id, item) AS p "
+     "GROUP BY item"),
+    (clause("epsilon = 1", "AVG(quantity)"),
+     "SELECT AVG(v) AS v FROM (SELECT id, AVG(quantity) AS v FROM visits GROUP BY id) AS p"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "instead"), BY_PERSON)
+def test_what_one_person_adds_is_bounded_by_a_row_for_each(text, instead):
+    assert refused(text).hint == f"Without the clause, ask {instead}."
+    assert read(instead).schema.unit.column == "id"
