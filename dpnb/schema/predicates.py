@@ -183,12 +183,13 @@ def compared(
     >>> compared("b", ">", "a", 0, {"a": Integer(0, 9), "b": Integer(3, 5)})
     Compared(left='a', operator='<=', right='b', offset=1, spans=((0, 4), (3, 5)))
     """
-    if right < left and (kinds[left].scale.integral or not offset):
+    whole = kinds[left].scale.integral and kinds[right].scale.integral
+    if right < left and (whole or not offset):
         left, operator, right, offset = right, FLIPPED[operator], left, -offset
     one, other = kinds[left].scale, kinds[right].scale
     both = And((Within(left, ((one.low, one.high),)), Within(right, ((other.low, other.high),))))
     low, high, least, most = one.low + offset, one.high + offset, other.low, other.high
-    if one.integral and other.integral and operator in ("<", ">"):
+    if whole and operator in ("<", ">"):
         offset += 1 if operator == "<" else -1
         return compared(left, "<=" if operator == "<" else ">=", right, offset, kinds)
     never = {
@@ -206,7 +207,7 @@ def compared(
     if operator in (">", ">=", "="):
         low, most = max(low, least), min(most, high)
     # what a sum of floats is less its summand may be another float
-    own = (low - offset, high - offset) if one.integral or not offset else (one.low, one.high)
+    own = (low - offset, high - offset) if whole or not offset else (one.low, one.high)
     return Compared(left, operator, right, offset, (own, (least, most)))
 
 

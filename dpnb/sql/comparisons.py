@@ -131,7 +131,10 @@ class Comparisons:
         if not moved:
             return compared(a, order, b, 0, self._kinds)
         # sums of floats of this size are finite
-        is_moved = isinstance(self._kinds[a], Real) and abs(moved[0].number) <= _LARGEST
+        is_whole = moved[0].number.denominator == 1
+        is_moved = (is_whole or isinstance(self._kinds[a], Real)) and (
+            abs(moved[0].number) <= _LARGEST
+        )
         number = float(moved[0].number) if is_moved else 0.0
         return compared(a, order, b, number, self._kinds) if is_moved else None
 

@@ -45,7 +45,7 @@ SCHEMA = Schema(
 )  # fmt: skip
 TABLES = {"t": Table("t", None, SCHEMA)}
 CONDITIONS = (
-    "w > v", "NOT w > v", "w <> v", "w + 5 <= v", "w + 5 = v", "v - 5 >= w", "w < v - 5", "n > v", "NOT n = w", "n = m", "n <> m",
+    "w > v", "NOT w > v", "w <> v", "w + 5 <= v", "w + 5 = v", "v - 5 >= w", "w < v - 5", "n > v", "NOT n = w", "n + 5 >= v", "v < n - 3", "NOT w > m - 1", "n = m", "n <> m",
     "n > m", "n + 5 < m", "n - m >= 2.5", "n - m = 0.5", "n - m <> 0.5", "m - n > -3", "ABS(n - m) <= 3", "NOT ABS(n - m) <= 3",
     "ABS(n - m) = 5", "n BETWEEN m AND m + 3", "NOT n BETWEEN m AND 7", "n IS DISTINCT FROM m", "n IS NOT DISTINCT FROM m",
     "(n > m) IS NOT TRUE", "(w > v) = FALSE", "d < e", "e - d > 1", "d + 1 = e", "d + INTERVAL 1 DAY >= e",
