@@ -2,7 +2,8 @@
 
 Every column maps a normalised value to a **code**: the index of a category, an integer, days since
 1970-01-01, or a float. Predicates and groups are closed intervals of codes, so the same operations
-serve all kinds of columns.
+serve all kinds of columns. A function that repeats, such as the hour of a time, is written once for
+all its repetitions.
 """
 
 from __future__ import annotations
@@ -116,8 +117,7 @@ class Scale:
         self, left: Sequence[Interval], right: Sequence[Interval]
     ) -> tuple[Interval, ...]:
         """Return the codes in both."""
-        both = [(max(a, c), min(b, d)) for a, b in left for c, d in right]
-        return self.union([(low, high) for low, high in both if low <= high])
+        return self.union(common(self.union(left), self.union(right)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +190,33 @@ class StepFunction(Generic[Output]):
         null = None if self.null is None else mapping(self.null)
         return StepFunction([(low, high, images[out]) for low, high, out in self.pieces], null)
 
+    def over(self, scale: Scale) -> StepFunction[Output]:
+        """Return the function itself; see :meth:`Periodic.over`."""
+        return self
+
+    def pieces_over(self, scale: Scale) -> int:
+        """Return an upper bound on the pieces of the function of the codes of a scale."""
+        return len(self.pieces)
+
+    def covers(self, scale: Scale) -> bool:
+        """Return whether every code of a scale has an output."""
+        return self.support == ((scale.low, scale.high),)
+
+    def image(self, codes: Sequence[Interval]) -> tuple[Output, ...]:
+        """Return the different outputs of some codes, in sorted intervals without common codes."""
+        found: dict[Output, None] = {}
+        place = 0
+        for low, high, output in self.pieces:
+            while place < len(codes) and codes[place][1] < low:
+                place += 1
+            if place < len(codes) and codes[place][0] <= high:
+                found[output] = None
+        return tuple(found)
+
+    def plain(self, write: Callable[[Output], Any]) -> Any:
+        """Return the pieces as plain data (JSON), each output written by a function."""
+        return [[low, high, write(output)] for low, high, output in self.pieces]
+
     def refined(
         self, other: StepFunction[Other]
     ) -> StepFunction[tuple[Output | None, Other | None]]:
@@ -210,6 +237,185 @@ class StepFunction(Generic[Output]):
             for low, end in itertools.pairwise(ends)
         ]
         return StepFunction(pieces, _pair(self.null, other.null))
+
+
+@dataclass(frozen=True, slots=True)
+class Periodic(Generic[Output]):
+    """A function of a whole code that repeats after ``period`` codes, for ever.
+
+    Functions that are equal everywhere are equal if they are made by :func:`repeated`, which finds
+    the least period.
+
+    Parameters
+    ----------
+    period : int
+        Number of codes after which the outputs repeat.
+    steps : StepFunction
+        From the remainder of a code, 0..period - 1, to the output. Its ``null`` is that of a
+        missing value.
+
+    Examples
+    --------
+    >>> hour = Periodic(86_400, StepFunction((3_600 * h, 3_600 * h + 3_599, h) for h in range(24)))
+    >>> hour(-1), hour(90_000), hour.image([(82_800, 90_000)])
+    (23, 1, (0, 1, 23))
+    >>> hour.over(Scale(80_000, 90_000, integral=True)).pieces
+    ((80000, 82799, 22), (82800, 86399, 23), (86400, 89999, 0), (90000, 90000, 1))
+    """
+
+    period: int
+    steps: StepFunction[Output]
+
+    @property
+    def null(self) -> Output | None:
+        """The output of a missing value; None if it has none."""
+        return self.steps.null
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """The different outputs of codes, in the order of their least remainders."""
+        return self.steps.outputs
+
+    @property
+    def unit(self) -> int:
+        """The largest number of codes that divides the period and all pieces."""
+        edges = (edge for low, high, _ in self.steps.pieces for edge in (int(low), int(high) + 1))
+        return math.gcd(self.period, *edges)
+
+    @property
+    def repetition(self) -> list[Output | None]:
+        """The output of each unit of a repetition, None where there is none."""
+        return [self.steps(start) for start in range(0, self.period, self.unit)]
+
+    def __call__(self, code: Code) -> Output | None:
+        """Return the output of a code."""
+        return self.steps(int(code) % self.period)
+
+    def then(self, mapping: Callable[[Output], Other | None]) -> Periodic[Other]:
+        """Return the function followed by a mapping of its outputs; None stays without output."""
+        return Periodic(self.period, self.steps.then(mapping))
+
+    def over(self, scale: Scale) -> StepFunction[Output]:
+        """Return the function of the codes of a scale, each repetition written out."""
+        low, high = int(scale.low), int(scale.high)
+        return StepFunction(
+            (
+                (max(start + first, low), min(start + last, high), output)
+                for start in range(low - low % self.period, high + 1, self.period)
+                for first, last, output in self.steps.pieces
+                if start + last >= low and start + first <= high
+            ),
+            self.null,
+        )
+
+    def pieces_over(self, scale: Scale) -> int:
+        """Return an upper bound on the pieces of the function of the codes of a scale."""
+        return len(self.steps.pieces) * (int(scale.high - scale.low) // self.period + 2)
+
+    def covers(self, scale: Scale) -> bool:
+        """Return whether every code of a scale, longer than a period, has an output."""
+        del scale
+        return self.steps.support == ((0, self.period - 1),)
+
+    def image(self, codes: Sequence[Interval]) -> tuple[Output, ...]:
+        """Return the different outputs of some codes, in sorted intervals without common codes."""
+        return self.steps.image(remainders(codes, self.period))
+
+    def plain(self, write: Callable[[Output], Any]) -> Any:
+        """Return the function as plain data (JSON), each output written by a function."""
+        return {"period": self.period, "pieces": self.steps.plain(write)}
+
+
+Steps: TypeAlias = StepFunction[Output] | Periodic[Output]
+"""A function that is constant on intervals of codes."""
+
+
+def repeated(period: int, steps: StepFunction[Output], scale: Scale, most: int) -> Steps[Output]:
+    """Return a function that repeats after so many codes: with its least period, or written out.
+
+    It is written out if it then has at most ``most`` pieces.
+
+    Examples
+    --------
+    >>> steps = StepFunction([(0, 2, "a"), (3, 5, "b"), (6, 8, "a"), (9, 11, "b")])
+    >>> repeated(12, steps, Scale(0, 10**6, integral=True), 100).period
+    6
+    >>> repeated(12, steps, Scale(0, 7, integral=True), 100).pieces
+    ((0, 2, 'a'), (3, 5, 'b'), (6, 7, 'a'))
+    """
+    factor = 2
+    rest = period
+    while rest > 1:
+        if rest % factor:
+            factor += 1
+            continue
+        rest //= factor
+        shorter = period // factor
+        part = StepFunction(
+            (
+                (low, min(high, shorter - 1), output)
+                for low, high, output in steps.pieces
+                if low < shorter
+            ),
+            steps.null,
+        )
+        if Periodic(shorter, part).over(Scale(0, period - 1, integral=True)) == steps:
+            period, steps = shorter, part
+    function = Periodic(period, steps)
+    pieces = steps.pieces
+    if period == 1:
+        return StepFunction([(scale.low, scale.high, output) for *_, output in pieces], steps.null)
+    # where one repetition ends and the next one begins, neighbours with equal outputs are one piece
+    joined = steps(0) is not None and steps(0) == steps(period - 1)
+    if (scale.high - scale.low) // period * (len(pieces) - joined) > most:
+        return function
+    written = function.over(scale)
+    return written if len(written.pieces) <= most else function
+
+
+def read_steps(data: Any, read: Callable[[Any], Output], null: Output | None) -> Steps[Output]:
+    """Build a function from the data of :meth:`StepFunction.plain`, each output read by a function."""
+    repeats = isinstance(data, dict)
+    pieces = data["pieces"] if repeats else data
+    steps = StepFunction([(low, high, read(output)) for low, high, output in pieces], null)
+    return Periodic(int(data["period"]), steps) if repeats else steps
+
+
+def remainders(codes: Iterable[Interval], period: int) -> tuple[Interval, ...]:
+    """Return the remainders of whole codes, sorted, in as few intervals as possible.
+
+    Examples
+    --------
+    >>> remainders([(22, 26), (30, 31)], 24), remainders([(0, 30)], 24)
+    (((0, 2), (6, 7), (22, 23)), ((0, 23),))
+    """
+    last, found = period - 1, list[Interval]()
+    for low, high in codes:
+        start, stop = int(low) % period, int(high) % period
+        if high - low >= last:
+            found.append((0, last))
+        elif start <= stop:
+            found.append((start, stop))
+        else:
+            found += [(start, last), (0, stop)]
+    return _union(found, adjacent=True)
+
+
+def common(left: tuple[Interval, ...], right: tuple[Interval, ...]) -> tuple[Interval, ...]:
+    """Return the codes in both; the intervals are sorted and disjoint."""
+    if left == right:
+        return left
+    overlaps = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
+        if low <= high:
+            overlaps.append((low, high))
+        if left[i][1] < right[j][1]:
+            i += 1
+        else:
+            j += 1
+    return tuple(overlaps)
 
 
 def _pair(left: Output | None, right: Other | None) -> tuple[Output | None, Other | None] | None:

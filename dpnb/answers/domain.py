@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpnb.codes import Code, Interval
+from dpnb.codes import Code, Interval, Periodic, Steps
 from dpnb.schema.predicates import And, Compared, Predicate, Within, simplify
 from dpnb.schema.schema import Schema
 from dpnb.sql.values import (
@@ -131,7 +131,7 @@ class Domain:
             piece = self.pieces[self._place[key.column]]
             group = key.of(np.array([low for low, _ in piece.cells]))
             if piece.missing:
-                group = np.append(group, -1 if key.numbers.null is None else key.numbers.null)
+                group = np.append(group, -1 if key.null is None else key.null)
             along = self._along(group, key.column)
             number = number * key.size + np.maximum(along, 0)
             outside = outside | (along < 0)
@@ -225,7 +225,7 @@ class Domain:
             piece = self.pieces[self._place[where.column]]
             lows = np.array([low for low, _ in piece.cells])
             mask = np.zeros(len(lows), dtype=bool)
-            for low, high in where.intervals:
+            for low, high in where.codes(self.schema[where.column]):
                 mask |= (lows >= low) & (lows <= high)
             if piece.missing:
                 mask = np.append(mask, where.null)
@@ -321,6 +321,34 @@ class Domain:
         return values, known, present
 
 
+def repetitions(views: Iterable[View]) -> int:
+    """Return how many bins of a column what repeats in some views makes, at least.
+
+    These are found before any is written out.
+    """
+    return max((_repetitions(view) for view in views), default=0)
+
+
+def _repetitions(view: View) -> int:
+    value = view.measure.value
+    parts = [] if value is None else [*subvalues(value)]
+    functions: list[tuple[str, Steps[Any]]] = [
+        *((key.column, key.steps) for key in view.keys if key.steps is not None),
+        *((part.column, part.numbers) for part in parts if isinstance(part, Mapped)),
+        *((atom.column, atom.steps(True)) for atom in _tests(view) if isinstance(atom, Within)),
+    ]
+    return max(
+        (
+            int(view.schema[column].scale.high - view.schema[column].scale.low)
+            // function.period
+            * max(1, len(function.steps.pieces) - 1)
+            for column, function in functions
+            if isinstance(function, Periodic)
+        ),
+        default=0,
+    )
+
+
 def _pieces(schema: Schema, views: Sequence[View]) -> tuple[Piece, ...]:
     starts: dict[str, set[Code]] = {}
     for view in views:
@@ -356,11 +384,11 @@ def _intervals(view: View) -> Iterator[tuple[str, Code, Code]]:
     value = view.measure.value
     for part in [] if value is None else subvalues(value):
         if isinstance(part, Mapped):
-            for low, high, _ in part.numbers.pieces:
+            for low, high, _ in part.numbers.over(view.schema[part.column].scale).pieces:
                 yield part.column, low, high
     for atom in _tests(view):
         if isinstance(atom, Within):
-            for low, high in atom.intervals:
+            for low, high in atom.codes(view.schema[atom.column]):
                 yield atom.column, low, high
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.domain import Domain, columns_of, moment_of
+from dpnb.answers.domain import Domain, columns_of, moment_of, repetitions
 from dpnb.answers.marginals import summed_out
 from dpnb.errors import RequestError
 from dpnb.estimation.history import History, Row
@@ -124,6 +124,8 @@ class Evidence:
     def _fits(self, room: Room) -> bool:
         """Return whether the chosen releases fit; if so, they are rows over atoms afterwards."""
         views = [*(release.view for release in self._chosen), *self._asked]
+        if repetitions(views) > room.cells:
+            return False
         self.domain = Domain(views)
         if self.domain.size > room.cells:
             return False

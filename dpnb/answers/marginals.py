@@ -80,9 +80,7 @@ def _conjuncts(where: Predicate) -> frozenset[str]:
 
 def _covers(view: View, key: Partition) -> bool:
     """Return whether every row is in a group of a key."""
-    scale = key.kind.scale
-    missing = key.numbers.null is not None or key.column in view.schema.complete
-    return missing and key.numbers.support == ((scale.low, scale.high),)
+    return key.is_total and (key.null is not None or key.column in view.schema.complete)
 
 
 def _summed(release: Held, keys: Sequence[Partition]) -> Held:

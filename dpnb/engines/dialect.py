@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from dpnb.codes import Code, StepFunction
+from dpnb.codes import Code, Steps
 from dpnb.engines import steps
 from dpnb.engines.bounding import order_of_cells, order_of_rows
 from dpnb.engines.contributions import FINE, ContributionScan, Part
@@ -292,10 +292,9 @@ class Dialect:
     def predicate(self, predicate: Predicate) -> str:
         """Return the SQL of a predicate; NULL counts as false."""
         if isinstance(predicate, Within):
-            if len(predicate.intervals) > self.most_tests(predicate.column):
-                inside = ((low, high, "TRUE") for low, high in predicate.intervals)
-                null = "TRUE" if predicate.null else None
-                return self.mapped(StepFunction(inside, null), predicate.column)
+            many = len(predicate.intervals) > self.most_tests(predicate.column)
+            if many or predicate.period is not None:
+                return self.mapped(predicate.steps("TRUE"), predicate.column)
             tests = [self._within(predicate.column, *ends) for ends in predicate.intervals]
             if predicate.null:
                 tests.append(f"{self.column(predicate.column)} IS NULL")
@@ -434,9 +433,9 @@ class Dialect:
         terms = [(total, scale)]
         return terms if offset == 0 else [*terms, (count, -offset)]
 
-    def mapped(self, function: StepFunction[str], name: str) -> str:
+    def mapped(self, function: Steps[str], name: str) -> str:
         """Return the SQL of a step function of a column's code, whose outputs are SQL."""
-        return steps.mapped(function, self.column(name))
+        return steps.mapped(function, self.column(name), self._schema[name].scale)
 
     def _mapped_ticks(self, value: Mapped, measure: Sum) -> str:
         """Return the SQL of the ticks of a mapped value, which are public numbers."""

@@ -24,7 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from dpnb.codes import StepFunction
+from dpnb.codes import Periodic, Scale, Steps
+from dpnb.engines import steps
 from dpnb.engines.arrays import Arrays, are_counted
 from dpnb.engines.contributions import Contributions, ContributionScan
 from dpnb.engines.decoding import decoded, undecodable
@@ -60,7 +61,7 @@ from dpnb.engines.sources import (
     unread,
 )
 from dpnb.engines.statements import StatementEngine, Work
-from dpnb.engines.steps import cells, is_looked_up
+from dpnb.engines.steps import is_looked_up
 from dpnb.engines.stored import stored
 from dpnb.errors import EngineError
 from dpnb.interrupt import checkpoint
@@ -156,14 +157,16 @@ class DuckDBDialect(Dialect):
         """Return how many intervals of a column's codes are compared one after the other."""
         return _COMPARED if self._is_listed(name) else super().most_tests(name)
 
-    def mapped(self, function: StepFunction[str], name: str) -> str:
+    def mapped(self, function: Steps[str], name: str) -> str:
         """Return the SQL of a step function of a column's code, whose outputs are SQL.
 
         DuckDB takes an element of a constant list in little more time than an addition, wherever
         it is, and by a bare code only once for each value in a file's dictionary.
         """
         scale, column = self._schema[name].scale, self.column(name)
-        places = cells(function, scale, _LISTED) if scale.integral else None
+        if isinstance(function, Periodic):
+            return self._repeated(function, column, scale)
+        places = steps.cells(function, scale, _LISTED) if scale.integral else None
         if places is None or places.count > _LISTED:
             return super().mapped(function, name)
         outputs: list[str] = []
@@ -186,6 +189,16 @@ class DuckDBDialect(Dialect):
             place += f" - ({first - 1})"
         found = f"([{', '.join(outputs)}])[{place}]"
         return f"(CASE {cases}ELSE {found} END)" if cases else found
+
+    @staticmethod
+    def _repeated(function: Periodic[str], column: str, scale: Scale) -> str:
+        if function.period // function.unit > _LISTED:
+            return steps.mapped(function, column, scale)
+        outputs = ", ".join(output or "NULL" for output in function.repetition)
+        found = f"([{outputs}])[{steps.place_in(function, scale, column)} + 1]"
+        if function.null is None:
+            return found
+        return f"(CASE WHEN {column} IS NULL THEN {function.null} ELSE {found} END)"
 
     def only(
         self,

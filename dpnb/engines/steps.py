@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpnb.codes import Code, Scale, StepFunction
+from dpnb.codes import Code, Periodic, Scale, StepFunction, Steps
 from dpnb.schema.columns import MAX_INTEGER, Category
 from dpnb.schema.partition import Partition
 
@@ -36,7 +36,11 @@ def number(key: Partition, column: str) -> str:
 
     If :func:`is_looked_up`, it is a column of the relation of :func:`codes`.
     """
-    null = key.numbers.null
+    null = key.null
+    if isinstance(key.steps, Periodic):
+        found = _repeated(key.steps, key.kind.scale, column)
+        # a code without output is in no group
+        return found if null is None else f"CASE WHEN {column} IS NULL THEN {null} ELSE {found} END"
     if is_looked_up(key):
         found = f"{name(key)}_number"
         return found if null is None else f"CASE WHEN {column} IS NULL THEN {null} ELSE {found} END"
@@ -61,7 +65,8 @@ def is_looked_up(key: Partition) -> bool:
     """Return whether the groups are in a relation of their own: each code, with its number."""
     scale = key.kind.scale
     return (
-        len(key.numbers.pieces) > MOST_CASES
+        not isinstance(key.steps, Periodic)
+        and len(key.numbers.pieces) > MOST_CASES
         and scale.integral
         and cells(key.numbers, scale, MOST_CODES).count <= MOST_CODES
         and not _each(key)
@@ -150,7 +155,7 @@ def codes(key: Partition, series: str) -> str:
 def _each(key: Partition) -> bool:
     """Return whether each code is a group of its own."""
     scale = key.kind.scale
-    missing = key.numbers.null is not None
+    missing = key.null is not None
     return scale.integral and key.size - missing == _count(scale) == len(key.numbers.pieces)
 
 
@@ -159,7 +164,7 @@ def _count(scale: Scale) -> int:
 
 
 def _cases(key: Partition, column: str) -> str:
-    scale, null = key.kind.scale, key.numbers.null
+    scale, null = key.kind.scale, key.null
     start, cases = scale.low, []
     for low, high, group in key.numbers.pieces:
         if low == start:
@@ -187,8 +192,34 @@ def _searched(pieces: Sequence[tuple[Code, Code, object]], column: str) -> str:
     return f"CASE WHEN {column} < {literal(pieces[middle][0])} THEN {below} ELSE {above} END"
 
 
-def mapped(function: StepFunction[str], column: str) -> str:
+def place_in(function: Periodic[Any], scale: Scale, code: str) -> str:
+    """Return the SQL of a code's place in a repetition, in units of it."""
+    period, low, unit = function.period, int(scale.low), function.unit
+    # remainders of negative numbers are not alike in all engines
+    first = low - low % period
+    found = f"MOD(CAST({code} AS BIGINT) - ({first}), {period})"
+    if unit > 1:
+        found = f"CAST(FLOOR(CAST({found} AS DOUBLE) / {literal(float(unit))}) AS BIGINT)"
+    return found
+
+
+def _repeated(function: Periodic[int], scale: Scale, column: str) -> str:
+    """Return the SQL of the output of a code, NULL if it has none or is missing."""
+    found, place = function.repetition, place_in(function, scale, column)
+    return place if found == [*range(len(found))] else _in_units(function, place)
+
+
+def _in_units(function: Periodic[Any], place: str) -> str:
+    unit = function.unit
+    pieces = [(low // unit, high // unit, output) for low, high, output in function.steps.pieces]
+    return _searched(pieces, place) if pieces else "NULL"
+
+
+def mapped(function: Steps[str], column: str, scale: Scale) -> str:
     """Return the SQL of a step function whose outputs are SQL."""
-    found = _searched(function.pieces, column) if function.pieces else "NULL"
+    if isinstance(function, Periodic):
+        found = _in_units(function, place_in(function, scale, column))
+    else:
+        found = _searched(function.pieces, column) if function.pieces else "NULL"
     null = "NULL" if function.null is None else function.null
     return f"(CASE WHEN {column} IS NULL THEN {null} ELSE {found} END)"

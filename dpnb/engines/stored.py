@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from dpnb.codes import Code, StepFunction
+from dpnb.codes import Code, Periodic, StepFunction, Steps
 from dpnb.schema.columns import Kind, Real, code_bytes
 from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import Compared, Order, Within
@@ -27,6 +27,8 @@ _ORDERS: dict[Order, Callable[[Vector, Vector], Mask]] = {
 }  # fmt: skip
 _COMPARED = 4
 """So many intervals are compared one after the other; more of them are searched."""
+_BYTES_OF_TABLE = 2
+"""Functions of numbers of so many bytes are tables."""
 _NUMBERS = {
     1: ("UTINYINT", np.uint8),
     2: ("USMALLINT", np.uint16),
@@ -133,17 +135,18 @@ class Codes:
 
         Values in no group get the number after the last.
         """
-        null = key.numbers.null
+        null = key.null
         if self.size and key.size - (null is not None) == self.size and null in (None, self.size):
             # each code is a group
             return lambda values: values
-        return self.lookup(key.numbers, key.size, np.dtype(np.uint32))
+        numbers = key.numbers if key.steps is None else key.steps
+        return self.lookup(numbers, key.size, np.dtype(np.uint32))
 
     def within(self, predicate: Within) -> Callable[[Vector], Mask]:
         """Return a function from stored values to whether each satisfies a predicate."""
-        intervals = self.kind.scale.union(predicate.intervals)
-        satisfied = StepFunction(((low, high, True) for low, high in intervals), predicate.null)
-        if len(satisfied.pieces) > _COMPARED:
+        intervals = predicate.scale(self.kind).union(predicate.intervals)
+        satisfied = replace(predicate, intervals=intervals).steps(True)
+        if isinstance(satisfied, Periodic) or len(satisfied.pieces) > _COMPARED:
             return self.lookup(satisfied, False, np.dtype(np.bool_))
         ends = [self._stored((low, high)) for low, high, _ in satisfied.pieces]
 
@@ -183,12 +186,50 @@ class Codes:
         return test
 
     def lookup(
-        self, function: StepFunction[Any], otherwise: Any, number: np.dtype[Any]
+        self, function: Steps[Any], otherwise: Any, number: np.dtype[Any]
     ) -> Callable[[Vector], Vector]:
         """Return a step function as one of stored values; ``otherwise`` stands for no output.
 
         Where there are few different values, it is a table.
         """
+        search = (
+            self._repeated(function, otherwise, number)
+            if isinstance(function, Periodic)
+            else self._searched(function, otherwise, number)
+        )
+        if self.values.dtype.itemsize > _BYTES_OF_TABLE:
+            return search
+        table = search(np.arange(self.size + 1).astype(self.values.dtype))
+        return lambda values: table[values]
+
+    def _repeated(
+        self, function: Periodic[Any], otherwise: Any, number: np.dtype[Any]
+    ) -> Callable[[Vector], Vector]:
+        """Return a function that repeats as one of stored values, by a table of one repetition."""
+        before = self.low % function.period
+        outputs = [*function.repetition, function.null]
+        # what is missing comes after a repetition
+        table = np.array([otherwise if one is None else one for one in outputs], number)
+        wide: Any = np.uint32 if self.size + before < 2**32 else np.int64
+        period, end, grain = wide(function.period), wide(before), wide(function.unit)
+
+        def read(values: Vector) -> Vector:
+            places: Vector = values.astype(wide)
+            missing = None if self.complete else values == self.size
+            places += end
+            # in half the time that numpy takes for a remainder
+            places -= places // period * period
+            places //= grain
+            if missing is not None:
+                places = np.where(missing, wide(len(table) - 1), places)
+            found: Vector = table[places]
+            return found
+
+        return read
+
+    def _searched(
+        self, function: StepFunction[Any], otherwise: Any, number: np.dtype[Any]
+    ) -> Callable[[Vector], Vector]:
         starts, outputs, end = [], [otherwise], None
         for low, high, output in function.pieces:
             if end is not None and end != low:
@@ -209,10 +250,7 @@ class Codes:
             found: Vector = images[np.searchsorted(ends, values, side="right")]
             return found
 
-        if self.values.dtype.itemsize > 2:
-            return search
-        table = search(np.arange(self.size + 1).astype(self.values.dtype))
-        return lambda values: table[values]
+        return search
 
     def _stored(self, codes: Sequence[Code]) -> Vector:
         """Return codes as they are stored."""

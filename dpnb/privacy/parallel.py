@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
-from dpnb.codes import Code
+from dpnb.codes import Code, common
 from dpnb.privacy.loss import PrivacyLoss, ceiling_digits
 from dpnb.schema import predicates
 from dpnb.schema.partition import present
@@ -346,11 +346,11 @@ def _cut(box: Box, sides: Mapping[str, Side]) -> Box | None:
         if other is None:
             conditions.append(side)
         elif side != other:
-            common, null = predicates.common(side[1], other[1]), side[2] and other[2]
-            if not common and not null:
+            both, null = common(side[1], other[1]), side[2] and other[2]
+            if not both and not null:
                 return None
-            if common != other[1] or null != other[2]:
-                conditions.append((side[0], common, null))
+            if both != other[1] or null != other[2]:
+                conditions.append((side[0], both, null))
     return tuple(conditions)
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpnb.codes import Code, Interval, StepFunction
+from dpnb.codes import Code, Interval, Periodic, StepFunction, Steps, read_steps
 from dpnb.errors import SchemaError
 from dpnb.schema.columns import Category, Kind, Real
-from dpnb.schema.predicates import Within
+from dpnb.schema.predicates import Within, with_output
 from dpnb.schema.timestamps import Date, Timestamp, code_of, text_of
 from dpnb.schema.types import Boolean
 
@@ -40,7 +40,7 @@ class Partition:
     ----------
     column : str
         A column of the schema, declared or looked up.
-    steps : StepFunction or None
+    steps : StepFunction, Periodic or None
         From a code to the number of its group; a code without output is in none. None stands for
         the column's own groups: its declared values, its bins, or else each code.
     kind : Kind
@@ -55,7 +55,7 @@ class Partition:
     """
 
     column: str
-    steps: StepFunction[int] | None
+    steps: Steps[int] | None
     kind: Kind = field(compare=False, repr=False)
 
     @property
@@ -65,20 +65,30 @@ class Partition:
 
     @cached_property
     def numbers(self) -> StepFunction[int]:
-        """From a code to the number of its group."""
+        """From a code to the number of its group, each repetition written out."""
         if self.steps is not None:
-            return self.steps
+            return self.steps.over(self.kind.scale)
         return StepFunction(
             (low, high, number) for number, (low, high) in enumerate(_intervals(self.kind))
         )
+
+    @property
+    def null(self) -> int | None:
+        """The number of the group of missing values; None if they are in none."""
+        return None if self.steps is None else self.steps.null
+
+    @property
+    def is_total(self) -> bool:
+        """Whether every value that is not missing is in a group."""
+        scale = self.kind.scale
+        return (self.numbers if self.steps is None else self.steps).covers(scale)
 
     @cached_property
     def size(self) -> int:
         """Number of groups; 0 if none are declared."""
         if self.steps is None:
             return _count(self.kind)
-        null = -1 if self.steps.null is None else self.steps.null
-        return 1 + max([null, *(number for _, _, number in self.steps.pieces)])
+        return 1 + max([-1 if self.null is None else self.null, *self.steps.outputs])
 
     @cached_property
     def groups(self) -> tuple[tuple[Interval, ...], ...]:
@@ -90,28 +100,33 @@ class Partition:
 
     def within(self, number: int) -> Within:
         """Return the condition that a row is in a group."""
-        return Within(self.column, self.groups[number], self.numbers.null == number)
+        if isinstance(self.steps, Periodic):
+            codes = self.steps.steps.where(number)
+            return Within(self.column, codes, self.null == number, self.steps.period)
+        return Within(self.column, self.groups[number], self.null == number)
 
     @property
     def anywhere(self) -> Within:
         """The condition that a row is in any group."""
-        return Within(self.column, self.numbers.support, self.numbers.null is not None)
+        return with_output(self.column, self.numbers if self.steps is None else self.steps)
 
     @property
     def order(self) -> Any:
         """By what the partitions of a view are sorted."""
         if self.steps is None:
-            return self.column, (), -1
-        return self.column, self.steps.pieces, -1 if self.steps.null is None else self.steps.null
+            return self.column, 0, (), -1
+        null = -1 if self.steps.null is None else self.steps.null
+        if isinstance(self.steps, Periodic):
+            return self.column, self.steps.period, self.steps.steps.pieces, null
+        return self.column, 0, self.steps.pieces, null
 
     @cached_property
     def arrays(self) -> tuple[Any, Any, Ints]:
         """Least code, greatest code and group of each interval, shape (pieces,), ascending."""
         import numpy as np
 
-        lows, highs, numbers = (
-            zip(*self.numbers.pieces, strict=True) if self.numbers.pieces else ((), (), ())
-        )
+        pieces = self.numbers.pieces
+        lows, highs, numbers = zip(*pieces, strict=True) if pieces else ((), (), ())
         return np.array(lows), np.array(highs), np.array(numbers, np.int64)
 
     def of(self, codes: npt.NDArray[Any]) -> Ints:
@@ -142,9 +157,9 @@ class Partition:
         found, cut = other._in_one(starts, stops)
         if cut:
             return None
-        if self.numbers.null is not None:
-            numbers = np.append(numbers, self.numbers.null)
-            found = np.append(found, -1 if other.numbers.null is None else other.numbers.null)
+        if self.null is not None:
+            numbers = np.append(numbers, self.null)
+            found = np.append(found, -1 if other.null is None else other.null)
         result = np.full(self.size, -1, np.int64)
         result[numbers] = found
         return result if (result[numbers] == found).all() else None
@@ -153,13 +168,13 @@ class Partition:
         """Return the groups as plain data (JSON): the column's name if they are its own.
 
         Others are ``[column, [[low, high, number], ...]]``, with the number of the group of missing
-        values at the end if there is one.
+        values at the end if there is one. Groups that repeat are ``{"period": ..., "pieces": ...}``,
+        whose codes are remainders.
         """
         if self.steps is None:
             return self.column
-        pieces = [list(piece) for piece in self.steps.pieces]
         null = [] if self.steps.null is None else [self.steps.null]
-        return [self.column, pieces, *null]
+        return [self.column, self.steps.plain(int), *null]
 
 
 def declared(column: str, kinds: Mapping[str, Kind]) -> Partition:
@@ -172,7 +187,7 @@ def _declared(column: str, kind: Kind) -> Partition:
     return Partition(column, None, kind)
 
 
-def grouped(column: str, kinds: Mapping[str, Kind], outputs: StepFunction[Any]) -> Partition:
+def grouped(column: str, kinds: Mapping[str, Kind], outputs: Steps[Any]) -> Partition:
     """Return the groups of codes with equal outputs, numbered by their least codes.
 
     A code without output is in no group. Groups that are the column's own are these.
@@ -197,14 +212,16 @@ def read(data: Any, kinds: Mapping[str, Kind]) -> Partition:
     """Build a partition from the data of :meth:`Partition.plain`."""
     if isinstance(data, str):
         return declared(data, kinds)
-    column, pieces, *null = data
-    steps = StepFunction(((low, high, int(number)) for low, high, number in pieces), *null)
-    return _partition(str(column), kinds, steps)
+    column, steps, *null = data
+    return _partition(str(column), kinds, read_steps(steps, int, *(null or [None])))
 
 
-def _partition(column: str, kinds: Mapping[str, Kind], steps: StepFunction[int]) -> Partition:
-    own = declared(column, kinds)
+def _partition(column: str, kinds: Mapping[str, Kind], steps: Steps[int]) -> Partition:
     made = Partition(column, steps, kinds[column])
+    if isinstance(steps, Periodic):
+        # a column's own groups do not repeat
+        return made
+    own = declared(column, kinds)
     return own if own.size == made.size > 0 and own.numbers == steps else made
 
 
@@ -216,11 +233,13 @@ def column_of(data: Any) -> str:
 def present(data: Any) -> list[Any]:
     """Return the condition, in plain form, that a row is in a group of a partition in plain form.
 
-    Of a column's own groups it says only that the value is not missing.
+    Of a column's own groups, and of those that repeat, it says only that the value is not missing.
     """
     if isinstance(data, str):
         return [data, [[-math.inf, math.inf]], False]
     column, pieces, *null = data
+    if isinstance(pieces, dict):
+        return [column, [[-math.inf, math.inf]], bool(null)]
     covered = StepFunction((low, high, True) for low, high, _ in pieces)
     return [column, covered.where(True), bool(null)]
 

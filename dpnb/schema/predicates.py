@@ -7,7 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from dpnb.codes import Code, Interval
+from dpnb.codes import (
+    Code,
+    Interval,
+    Output,
+    Periodic,
+    Scale,
+    StepFunction,
+    Steps,
+    common,
+    remainders,
+)
 from dpnb.schema.columns import Kind
 
 Side: TypeAlias = tuple[str, tuple[Interval, ...], bool]
@@ -31,17 +41,56 @@ MOST_INTERVALS = 64
 class Within:
     """True for rows whose normalised value of ``column`` lies in one of the intervals of codes.
 
-    Missing values satisfy it only if ``null`` is true (``IS NULL``).
+    Missing values satisfy it only if ``null`` is true (``IS NULL``). With a ``period``, the
+    intervals are of the remainders of codes: the condition is the same after so many codes.
     """
 
     column: str
     intervals: tuple[Interval, ...]
     null: bool = False
+    period: int | None = None
 
     @property
     def columns(self) -> frozenset[str]:
         """The columns that the predicate uses."""
         return frozenset((self.column,))
+
+    def scale(self, kind: Kind) -> Scale:
+        """Return the scale of the intervals: that of the column, or of remainders."""
+        return kind.scale if self.period is None else Scale(0, self.period - 1, integral=True)
+
+    def steps(self, output: Output) -> Steps[Output]:
+        """Return the function that has an output for the values that satisfy the predicate."""
+        pieces = StepFunction(
+            ((low, high, output) for low, high in self.intervals), output if self.null else None
+        )
+        return pieces if self.period is None else Periodic(self.period, pieces)
+
+    def codes(self, kind: Kind) -> tuple[Interval, ...]:
+        """Return the codes that satisfy the predicate, each repetition written out."""
+        return self.intervals if self.period is None else self.steps(True).over(kind.scale).support
+
+    def complement(self, kind: Kind, *, null: bool) -> Within:
+        """Return the predicate that the other codes satisfy; ``null``: missing values, too."""
+        others = self.scale(kind).complement(self.intervals)
+        return Within(self.column, others, null, self.period)
+
+    def meets(self, other: Within) -> bool:
+        """Return whether a code can satisfy both; True when in doubt."""
+        mine, theirs = self.intervals, other.intervals
+        if self.period != other.period:
+            if self.period is not None and other.period is not None:
+                return bool(mine) and bool(theirs)
+            period = self.period or other.period or 1
+            mine, theirs = remainders(mine, period), remainders(theirs, period)
+        return any(first <= high and low <= last for low, high in mine for first, last in theirs)
+
+
+def with_output(column: str, steps: Steps[Any]) -> Within:
+    """Return the condition that a function of a column has an output."""
+    if isinstance(steps, Periodic):
+        return Within(column, steps.steps.support, steps.null is not None, steps.period)
+    return Within(column, steps.support, steps.null is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +173,7 @@ def simplify(predicate: Predicate, kinds: Mapping[str, Kind]) -> Predicate:
         return predicate
     conjunction = isinstance(predicate, And)
     neutral, absorbing = (EVERY, NONE) if conjunction else (NONE, EVERY)
-    atoms: dict[str, Within] = {}
+    atoms: dict[tuple[str, int | None], Within] = {}
     others: list[Predicate] = []
     stack = [simplify(part, kinds) for part in reversed(predicate.parts)]
     while stack:
@@ -136,12 +185,20 @@ def simplify(predicate: Predicate, kinds: Mapping[str, Kind]) -> Predicate:
         if type(part) is type(predicate):
             stack.extend(reversed(part.parts))
         elif isinstance(part, Within):
-            earlier_atom = atoms.get(part.column)
-            atoms[part.column] = (
+            about = part.column, part.period
+            earlier_atom = atoms.get(about)
+            atoms[about] = (
                 part if earlier_atom is None else _merge(earlier_atom, part, kinds, conjunction)
             )
         else:
             others.append(part)
+    for column, period in [about for about in atoms if about[1] is not None]:
+        present = atoms.get((column, None))
+        if present is not None and _is_of_presence(present, kinds[column]):
+            del atoms[column, None]
+            whole = ((0, (period or 1) - 1),) if present.intervals else ()
+            same = Within(column, whole, present.null, period)
+            atoms[column, period] = _merge(atoms[column, period], same, kinds, conjunction)
     merged = [_atom(atom, kinds) for atom in atoms.values()]
     if absorbing in merged:
         return absorbing
@@ -151,12 +208,17 @@ def simplify(predicate: Predicate, kinds: Mapping[str, Kind]) -> Predicate:
     return type(predicate)(tuple(sorted(parts, key=str)))
 
 
+def _is_of_presence(atom: Within, kind: Kind) -> bool:
+    """Return whether an atom says no more than whether a value is missing."""
+    return atom.intervals in ((), ((kind.scale.low, kind.scale.high),))
+
+
 def _atom(atom: Within, kinds: Mapping[str, Kind]) -> Predicate:
-    scale = kinds[atom.column].scale
+    scale = atom.scale(kinds[atom.column])
     whole, intervals = ((scale.low, scale.high),), atom.intervals
     if not scale.is_normal(intervals):
         intervals = scale.intersection(intervals, whole)
-        atom = Within(atom.column, intervals, atom.null)
+        atom = Within(atom.column, intervals, atom.null, atom.period)
     if atom.null and intervals == whole:
         return EVERY
     return atom if atom.null or intervals else NONE
@@ -165,9 +227,9 @@ def _atom(atom: Within, kinds: Mapping[str, Kind]) -> Predicate:
 def _merge(left: Within, right: Within, kinds: Mapping[str, Kind], conjunction: bool) -> Within:
     if conjunction:
         both = common(left.intervals, right.intervals)
-        return Within(left.column, both, left.null and right.null)
-    either = kinds[left.column].scale.union([*left.intervals, *right.intervals])
-    return Within(left.column, either, left.null or right.null)
+        return Within(left.column, both, left.null and right.null, left.period)
+    either = left.scale(kinds[left.column]).union([*left.intervals, *right.intervals])
+    return Within(left.column, either, left.null or right.null, left.period)
 
 
 def compared(
@@ -223,11 +285,7 @@ def can_hold(predicate: Predicate, group: Mapping[str, Within]) -> bool:
             return bool(predicate.intervals) or predicate.null
         if predicate.null and own.null:
             return True
-        return any(
-            first <= high and low <= last
-            for low, high in own.intervals
-            for first, last in predicate.intervals
-        )
+        return own.meets(predicate)
     if isinstance(predicate, Compared):
         sides = predicate.sides.items()
         return all(can_hold(Within(name, codes), group) for name, (codes, _) in sides)
@@ -238,10 +296,13 @@ def can_hold(predicate: Predicate, group: Mapping[str, Within]) -> bool:
 def plain(predicate: Predicate) -> Any:
     """Return a predicate as plain data (JSON): ``[column, intervals, null]`` or ``{op: parts}``.
 
-    Two columns are compared as in ``{"compare": [left, operator, right, offset, spans]}``.
+    Two columns are compared as in ``{"compare": [left, operator, right, offset, spans]}``. A period,
+    if there is one, comes last.
     """
     if isinstance(predicate, Within):
-        return [predicate.column, [list(pair) for pair in predicate.intervals], predicate.null]
+        period = [] if predicate.period is None else [predicate.period]
+        pairs = [list(pair) for pair in predicate.intervals]
+        return [predicate.column, pairs, predicate.null, *period]
     if isinstance(predicate, Compared):
         spans = [list(span) for span in predicate.spans]
         return {
@@ -266,15 +327,17 @@ def read(data: Any) -> Predicate:
             return Compared(left, operator, right, offset, ((low, high), (least, most)))
         read_parts = tuple(read(part) for part in parts)
         return And(read_parts) if word == "and" else Or(read_parts)
-    column, intervals, null = data
-    return Within(column, tuple((low, high) for low, high in intervals), null)
+    column, intervals, null, *period = data
+    pairs = tuple((low, high) for low, high in intervals)
+    return Within(column, pairs, null, *map(int, period))
 
 
 def boxes(formula: Any) -> list[Sides]:
     """Return boxes that together contain at least the rows of a condition in plain form."""
     if not isinstance(formula, Mapping):
-        column, intervals, null = formula
-        ranges = _apart(intervals)
+        column, intervals, null, *period = formula
+        # of what repeats, all that is between counts too
+        ranges = ((-math.inf, math.inf),) if period and intervals else _apart(intervals)
         if len(ranges) > MOST_INTERVALS:
             ranges = (_ends(ranges),)
         return [{str(column): (ranges, bool(null))}] if ranges or null else []
@@ -315,23 +378,6 @@ def intersected(one: Sides, other: Sides) -> Sides | None:
         if not codes and not null:
             return None
     return box
-
-
-def common(left: tuple[Interval, ...], right: tuple[Interval, ...]) -> tuple[Interval, ...]:
-    """Return the codes in both; the intervals are sorted and disjoint."""
-    if left == right:
-        return left
-    overlaps = []
-    i = j = 0
-    while i < len(left) and j < len(right):
-        low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
-        if low <= high:
-            overlaps.append((low, high))
-        if left[i][1] < right[j][1]:
-            i += 1
-        else:
-            j += 1
-    return tuple(overlaps)
 
 
 def _apart(intervals: Iterable[Sequence[Code]]) -> tuple[Interval, ...]:

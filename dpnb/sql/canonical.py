@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from dpnb.codes import StepFunction
+from dpnb.codes import read_steps
 from dpnb.schema import partition, predicates
 from dpnb.schema.joins import own_name
 from dpnb.schema.partition import column_of
@@ -30,9 +30,10 @@ def plain_value(value: Value | None) -> Any:
     if isinstance(value, Number):
         return {"number": str(value.value)}
     if isinstance(value, Mapped):
-        pieces = [[low, high, str(number)] for low, high, number in value.numbers.pieces]
         null = value.numbers.null
-        return {"map": [value.column, pieces, None if null is None else str(null)]}
+        return {
+            "map": [value.column, value.numbers.plain(str), None if null is None else str(null)]
+        }
     if isinstance(value, Arithmetic):
         return {value.operator: [plain_value(value.left), plain_value(value.right)]}
     if isinstance(value, Call):
@@ -50,8 +51,9 @@ def read_value(data: Any) -> Value | None:
         return Number(Fraction(parts))
     if word == "map":
         column, pieces, null = parts
-        numbers = [(low, high, Fraction(number)) for low, high, number in pieces]
-        return Mapped(column, StepFunction(numbers, None if null is None else Fraction(null)))
+        return Mapped(
+            column, read_steps(pieces, Fraction, None if null is None else Fraction(null))
+        )
     if word == "case":
         *branches, default = parts
         cases = tuple((predicates.read(test), read_value(result)) for test, result in branches)

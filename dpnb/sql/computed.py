@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpnb.codes import StepFunction
+from dpnb.codes import Periodic, StepFunction, Steps, read_steps
 from dpnb.schema.columns import Category, Kind
 from dpnb.schema.persons import real_kind, whole_kind
 from dpnb.schema.predicates import Predicate
@@ -32,10 +32,10 @@ class ComputedKey:
     """
 
     column: str
-    outputs: StepFunction[Any]
+    outputs: Steps[Any]
 
     @classmethod
-    def of(cls, column: str, outputs: StepFunction[Plain]) -> ComputedKey | None:
+    def of(cls, column: str, outputs: Steps[Plain]) -> ComputedKey | None:
         """Return the key with these outputs; None if they are no values of a column."""
         key = cls(column, outputs.then(_value))
         first, *others = key.different or (None,)
@@ -102,8 +102,10 @@ class ComputedKey:
         """Return whether no row that satisfies a condition has ``NULL``."""
         if self.outputs.null is None and self.column not in schema.complete:
             return False
-        support = self.outputs.support
-        asked = codes_of(where, self.column, schema[self.column].scale)
+        period = self.outputs.period if isinstance(self.outputs, Periodic) else None
+        listed = self.outputs.steps if isinstance(self.outputs, Periodic) else self.outputs
+        support = listed.support
+        asked = codes_of(where, self.column, schema[self.column], period)
         return all(any(a <= low and high <= b for a, b in support) for low, high in asked)
 
     @property
@@ -113,16 +115,14 @@ class ComputedKey:
 
     def plain(self) -> list[Any]:
         """Return the key as plain data (JSON)."""
-        pieces = [[low, high, _plain(output)] for low, high, output in self.outputs.pieces]
         null = self.outputs.null
-        return [self.column, pieces, None if null is None else _plain(null)]
+        return [self.column, self.outputs.plain(_plain), None if null is None else _plain(null)]
 
     @classmethod
     def read(cls, data: Sequence[Any]) -> ComputedKey:
         """Return a key from the data of :meth:`plain`."""
-        column, pieces, null = data
-        outputs = ((low, high, _read(output)) for low, high, output in pieces)
-        return cls(column, StepFunction(outputs, None if null is None else _read(null)))
+        column, outputs, null = data
+        return cls(column, read_steps(outputs, _read, None if null is None else _read(null)))
 
 
 def _value(output: Plain) -> Any:

@@ -479,8 +479,7 @@ def _range(kind: Boolean | Integer | Real | Date | Timestamp) -> str:
 def _complement(predicate: Predicate, kinds: Mapping[str, Kind]) -> Predicate:
     """Return the predicate of the rows that do not satisfy another, among them missing values."""
     if isinstance(predicate, Within):
-        others = kinds[predicate.column].scale.complement(predicate.intervals)
-        return Within(predicate.column, others, not predicate.null)
+        return predicate.complement(kinds[predicate.column], null=not predicate.null)
     if isinstance(predicate, Compared):
         left, operator, right = predicate.left, NEGATED[predicate.operator], predicate.right
         other = compared(left, operator, right, predicate.offset, kinds)

@@ -12,13 +12,14 @@ import datetime
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import NoReturn
 
 from sqlglot import expressions as exp
 
-from dpnb.codes import Code, Interval, StepFunction
+from dpnb.codes import Code, Interval, Periodic, StepFunction, Steps, remainders, repeated
 from dpnb.formats import label_text
 from dpnb.schema.columns import Category, Constant, Kind
 from dpnb.schema.predicates import Within
@@ -28,10 +29,11 @@ from dpnb.sql.breaks import MOST_CODES, RangeError, is_searched, searched
 from dpnb.sql.constants import is_constant
 from dpnb.sql.dataless import SECONDS, EvaluationError, TimeLimitError, evaluate
 from dpnb.sql.functions import WRITTEN, Subject, written
-from dpnb.sql.grains import Cells, cells_of
+from dpnb.sql.grains import Cells, cells_of, period_of
 from dpnb.sql.grammar import NUMBER, is_written, longest
 from dpnb.sql.outputs import (
     MOST_PIECES,
+    MOST_WRITTEN,
     TYPES,
     Evaluated,
     Holds,
@@ -66,11 +68,10 @@ class NoResultError(EvaluationError):
 def _enumerated(
     text: str, kind: Kind, type_name: str, at_once: int, cells: Cells | None
 ) -> Evaluated:
-    """Evaluate an expression for the first code of each cell."""
+    """Evaluate an expression for the first code of each cell, or of each in one repetition."""
     import numpy as np
 
-    scale = kind.scale
-    low, high = int(scale.low), int(scale.high)
+    low, high = _evaluated_codes(kind, cells)
     pieces: list[tuple[Code, Code, Plain | None]] = []
     fault: Code | None = None
     end = time.thread_time() + SECONDS
@@ -100,8 +101,23 @@ def _enumerated(
         ]
     if fault is not None and all(output is None for *_, output in pieces):
         raise NoResultError
-    function = in_days(StepFunction(pieces, null_output(text, kind, type_name)), type_name)
-    return Evaluated(function, TYPES[type_name], fault)
+    null = null_output(text, kind, type_name)
+    function: Steps[Plain] = StepFunction(pieces, null)
+    if cells is not None and cells.period is not None:
+        rest: StepFunction[Plain] = StepFunction(
+            ((a - low, b - low, y) for a, b, y in pieces), null
+        )
+        function = repeated(cells.period, rest, kind.scale, MOST_WRITTEN)
+    return Evaluated(in_days(function, type_name), TYPES[type_name], fault)
+
+
+def _evaluated_codes(kind: Kind, cells: Cells | None) -> tuple[int, int]:
+    """Return the first and last code for which an expression is evaluated."""
+    low, high = int(kind.scale.low), int(kind.scale.high)
+    if cells is None or cells.period is None:
+        return low, high
+    start = -(-low // cells.period) * cells.period
+    return start, start + cells.period - 1
 
 
 @lru_cache(maxsize=64)
@@ -171,11 +187,20 @@ class Domains:
             )
         function = found.function
         self.note(node, column, lambda code: function(code) is (not negated))
-        return Within(column, function.where(not negated), function.null is (not negated))
+        null = function.null is (not negated)
+        if isinstance(function, Periodic):
+            # written out if what it changes is, as of any condition
+            scale, true = self.kinds[column].scale, function.steps.where(not negated)
+            wanted: StepFunction[Plain] = StepFunction((low, high, True) for low, high in true)
+            function = repeated(function.period, wanted, scale, MOST_WRITTEN // 2)
+            if isinstance(function, Periodic):
+                return Within(column, function.steps.where(True), null, function.period)
+            return Within(column, function.where(True), null)
+        return Within(column, function.where(not negated), null)
 
     def outputs(
         self, node: Node, rows: Callable[[str], Sequence[Interval]] | None = None
-    ) -> tuple[str, StepFunction[Plain], Holds]:
+    ) -> tuple[str, Steps[Plain], Holds]:
         """Read an expression of one column: the column, the output of each code, and what it is.
 
         Codes without a result are refused, unless they are outside the codes that ``rows`` returns
@@ -208,7 +233,7 @@ class Domains:
         kind = self.kinds[column]
         self.check(node, kind)
         cells, at_once = self._cells(node, kind), self.at_once(node, kind)
-        text, spelled = self.text(node), str(node.find(exp.Column).sql(dialect="duckdb"))
+        text = self.text(node)
         try:
             return _evaluated(text, kind, at_once, cells)
         except EvaluationError as error:
@@ -219,12 +244,14 @@ class Domains:
                 node,
             )
         except PiecesLimitError:
+            spelled = str(node.find(exp.Column).sql(dialect="duckdb"))
             self.refuse(
                 f"this changes more than {MOST_PIECES:,} times over the values of {self.shown(column)}",
                 f"Declare bins for it, or make it coarser: {coarser(kind, spelled)} for {spelled}.",
                 node,
             )
         except RangeError as error:
+            spelled = str(node.find(exp.Column).sql(dialect="duckdb"))
             self.refuse(
                 "a part of this has no finite result for "
                 f"{self.shown(column)} = {self._value(kind, error.code)}, "
@@ -257,15 +284,19 @@ class Domains:
             )
 
     def _fault(
-        self, node: Node, kind: Kind, function: StepFunction[Plain], codes: Sequence[Interval]
+        self, node: Node, kind: Kind, function: Steps[Plain], codes: Sequence[Interval]
     ) -> Code | None:
         """Return the first of some codes for which an expression has no result."""
         cells = self._cells(node, kind)
         if is_searched(kind) and cells is None:
-            missing = kind.scale.intersection(codes, kind.scale.complement(function.support))
+            support = function.over(kind.scale).support
+            missing = kind.scale.intersection(codes, kind.scale.complement(support))
             return missing[0][0] if missing else None
         text, at_once, end = self.text(node), self.at_once(node, kind), time.thread_time() + SECONDS
         type_name = type_of(text, kind)
+        if cells is not None and cells.period is not None:
+            first, _ = _evaluated_codes(kind, cells)
+            codes = [(first + a, first + b) for a, b in remainders(codes, cells.period)]
         for low, high in codes:
             every = range(int(low), int(high) + 1)
             firsts = every if cells is None else cells.starts(int(low), int(high))
@@ -318,10 +349,16 @@ class Domains:
 
     def _cells(self, node: Node, kind: Kind) -> Cells | None:
         """Return cells of codes within which an expression of times does not change, if few."""
-        if not isinstance(kind, Timestamp):
+        if not isinstance(kind, Date | Timestamp):
             return None
-        cells = cells_of(node, kind, self.text)
-        few = cells.most(int(kind.scale.low), int(kind.scale.high)) <= MOST_CODES
+        low, high = int(kind.scale.low), int(kind.scale.high)
+        cells = cells_of(node, kind, self.text) if isinstance(kind, Timestamp) else Cells()
+        period = period_of(node, kind)
+        if period is not None and 2 * period <= high - low:
+            repeating = replace(cells, period=period)
+            if repeating.most(0, period - 1) <= MOST_CODES:
+                return repeating
+        few = isinstance(kind, Timestamp) and cells.most(low, high) <= MOST_CODES
         return cells if few else None
 
     def text(self, node: Node, names: Mapping[str, str] | None = None) -> str:

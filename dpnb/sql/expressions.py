@@ -273,7 +273,7 @@ class Arguments:
 
     def _codes(self, column: str) -> Sequence[Interval]:
         """Return codes that contain a column's in the rows that count."""
-        return codes_of(self._counted, column, self.schema[column].scale)
+        return codes_of(self._counted, column, self.schema[column])
 
     def _called(self, node: Node, depth: int) -> Value | None:
         """Read a function of numbers part by part."""

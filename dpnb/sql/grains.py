@@ -1,9 +1,10 @@
-"""The units of time on which an expression of a timestamp depends.
+"""The units of time on which an expression of a timestamp depends, and after how long it repeats.
 
 A timestamp has too many codes to evaluate an expression on each. But most expressions see only a
 part of a time: DATE_TRUNC('day', x) is the same for all seconds of a day, and ``x < '2024-06-01'``
 for all before that day. So they are evaluated once for each cell of codes between which they cannot
-change (docs/methods/expressions.md, theorem 16).
+change (docs/methods/expressions.md, theorem 16). And many repeat, as HOUR(x) does after a day: they
+are evaluated for one repetition.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 
 from sqlglot import expressions as exp
 
-from dpnb.schema.timestamps import DAY, SECONDS, Timestamp, seconds
+from dpnb.schema.timestamps import DAY, SECONDS, Date, Timestamp, seconds
 from dpnb.sql.constants import is_constant
 from dpnb.sql.dataless import EvaluationError, evaluate
 from dpnb.sql.source import Node, bare
@@ -37,6 +38,22 @@ _WHOLE_DAYS = {
 }  # fmt: skip
 """Parts of a time that are the same for a whole day."""
 _FORMATS = {**dict.fromkeys("aAwudbBhmyYjUWGVxDFen%", DAY), **dict.fromkeys("HIp", 3_600), "M": 60}
+_WEEK = 7 * DAY
+_REPEATED: dict[type, int] = {
+    exp.Hour: DAY, exp.Minute: SECONDS["hour"], exp.Second: SECONDS["minute"],
+    **dict.fromkeys((exp.DayOfWeek, exp.DayOfWeekIso, exp.Dayname), _WEEK),
+}  # fmt: skip
+"""Functions of a time that are the same again after so many seconds."""
+_REPEATED_PARTS = {
+    "HOUR": DAY, "MINUTE": SECONDS["hour"], "SECOND": SECONDS["minute"],
+    **dict.fromkeys(("DAYOFWEEK", "DOW", "ISODOW", "WEEKDAY"), _WEEK),
+}  # fmt: skip
+_REPEATED_FORMATS = {
+    **dict.fromkeys("HIp", DAY), "M": SECONDS["hour"], "S": SECONDS["minute"], "%": 1,
+    **dict.fromkeys("aAwu", _WEEK),
+}  # fmt: skip
+_FIXED = {**SECONDS, "week": _WEEK}
+"""Seconds of the units that are always equally long."""
 _COMPARED = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.NullSafeEQ,
     exp.NullSafeNEQ,
@@ -45,10 +62,14 @@ _COMPARED = (
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Cells of codes: each begins with a multiple of ``step``, or with a code of ``cuts``."""
+    """Cells of codes: each begins with a multiple of ``step``, or with a code of ``cuts``.
+
+    Outputs repeat after ``period`` codes, if there is one.
+    """
 
     step: int = 1
     cuts: tuple[int, ...] = ()
+    period: int | None = None
 
     def starts(self, low: int, high: int) -> list[int]:
         """Return the first code of each cell between two codes, ascending."""
@@ -169,6 +190,76 @@ def _moved(node: Node) -> int | None:
         return moved
     count = by.this.name if isinstance(by.this, exp.Literal) else ""
     return math.gcd(moved, int(count) * unit) if re.fullmatch(r"\d{1,9}", count) else None
+
+
+def period_of(node: Node, kind: Date | Timestamp) -> int | None:
+    """Return after how many codes an expression of a day or a time repeats; None if it may not.
+
+    A function of parts that repeat does so itself.
+    """
+
+    def repeats(part: Node) -> int | None:
+        if part.find(exp.Column) is None:
+            return 1
+        if isinstance(part, exp.Is) and isinstance(bare(part.this), exp.Column):
+            return 1
+        if isinstance(part, exp.Column):
+            return None
+        parts = [one for one in part.iter_expressions() if one.find(exp.Column) is not None]
+        own = _repeated(part)
+        if own is not None and len(parts) == 1:
+            moved = _follows(parts[0])
+            if moved is not None:
+                return math.lcm(own, moved)
+        found = list(map(repeats, parts))
+        return math.lcm(*(one for one in found if one)) if all(found) else None
+
+    period = repeats(node)
+    if period is None:
+        return None
+    unit = seconds(kind)
+    return math.lcm(period, unit) // unit
+
+
+def _repeated(node: Node) -> int | None:
+    """Return after how many seconds a function of a time is the same again; None if it never is."""
+    if type(node) in _REPEATED:
+        return _REPEATED[type(node)]
+    if isinstance(node, exp.Extract):
+        return _REPEATED_PARTS.get(node.this.name.upper())
+    if isinstance(node, exp.Anonymous):
+        name, *arguments = node.name.upper(), *node.expressions
+        is_part = name in ("DATE_PART", "DATEPART") and arguments
+        return _REPEATED_PARTS.get(arguments[0].name.upper() if is_part else name)
+    if isinstance(node, exp.TimeToStr):
+        found = [
+            _REPEATED_FORMATS.get(part) for part in re.findall("%-?(.)", node.args["format"].name)
+        ]
+        return math.lcm(*(one for one in found if one)) if all(found) else None
+    return DAY if isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.TIME else None
+
+
+def _follows(node: Node) -> int | None:
+    """Return a number of seconds by which a time moves as far as the column does; None if it may not."""
+    node = bare(node)
+    if isinstance(node, exp.Column):
+        return 1
+    if isinstance(node, exp.Cast):
+        is_time = node.to.this == exp.DataType.Type.TIMESTAMPNTZ
+        is_day = node.to.this == exp.DataType.Type.DATE
+        inner = _follows(node.this) if is_time or is_day else None
+        return math.lcm(inner, DAY) if inner and is_day else inner
+    if isinstance(node, exp.TimestampTrunc | exp.DateTrunc):
+        unit = node.args.get("unit")
+        fixed = _FIXED.get("" if unit is None else unit.name.lower().removesuffix("s"))
+        inner = _follows(node.this)
+        return math.lcm(inner, fixed) if inner and fixed else None
+    if isinstance(node, exp.Add | exp.Sub | exp.DateAdd | exp.DateSub):
+        by = bare(node.expression)
+        unit = by.args.get("unit") if isinstance(by, exp.Interval) else None
+        name = unit.name.lower().removesuffix("s") if isinstance(unit, exp.Var) else ""
+        return _follows(node.this) if name in _FIXED else None
+    return None
 
 
 def _place(constant: str, unit: int) -> int | None:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from sqlglot import expressions as exp
 
-from dpnb.codes import Interval, StepFunction
+from dpnb.codes import Interval, Steps
 from dpnb.errors import SqlError
 from dpnb.schema.columns import Kind
 from dpnb.schema.joins import own_name
@@ -26,7 +26,7 @@ from dpnb.sql.quoting import as_written
 from dpnb.sql.shown import Field, Renamed
 from dpnb.sql.source import Node, bare, others
 
-Outputs: TypeAlias = StepFunction[Plain]
+Outputs: TypeAlias = Steps[Plain]
 
 _MOST_LETTERS = 60
 """Longest name that an expression gives to its column."""
@@ -82,7 +82,7 @@ class Keys:
 
     def _codes(self, column: str) -> Sequence[Interval]:
         """Return codes that contain a column's in the rows that satisfy WHERE."""
-        return codes_of(self._rows, column, self._conditions.schema[column].scale)
+        return codes_of(self._rows, column, self._conditions.schema[column])
 
     def _limit(self, size: int, node: Node, column: str = "") -> None:
         if size > MAX_CELLS:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpnb.codes import Interval, Scale
+from dpnb.codes import Interval, Periodic, Scale, remainders
 from dpnb.schema.predicates import (
     EVERY,
     NEGATED,
@@ -24,6 +24,7 @@ from dpnb.schema.predicates import (
     Within,
     compared,
     simplify,
+    with_output,
 )
 from dpnb.sql.values import (
     Arithmetic,
@@ -41,6 +42,7 @@ from dpnb.sql.values import (
 )
 
 if TYPE_CHECKING:
+    from dpnb.schema.columns import Kind
     from dpnb.schema.schema import Schema
 
 STEPS = 256
@@ -68,9 +70,8 @@ def bounds_within(value: Value, schema: Schema, rows: Predicate = EVERY) -> Boun
 def negation(predicate: Predicate, schema: Schema) -> Predicate:
     """Return the condition that holds for exactly the rows for which ``predicate`` does not."""
     if isinstance(predicate, Within):
-        scale = schema[predicate.column].scale
         null = not predicate.null and predicate.column not in schema.complete
-        return Within(predicate.column, scale.complement(predicate.intervals), null)
+        return predicate.complement(schema[predicate.column], null=null)
     if isinstance(predicate, Compared):
         operator = NEGATED[predicate.operator]
         other = compared(predicate.left, operator, predicate.right, predicate.offset, schema)
@@ -110,20 +111,40 @@ def allows(predicate: Predicate, schema: Schema, steps: Iterator[int] | None = N
     return search(predicate)
 
 
-def codes_of(predicate: Predicate, column: str, scale: Scale) -> Sequence[Interval]:
-    """Return codes that contain a column's in all rows that satisfy a condition."""
+def codes_of(
+    predicate: Predicate, column: str, kind: Kind, period: int | None = None
+) -> Sequence[Interval]:
+    """Return codes that contain a column's in all rows that satisfy a condition.
+
+    With a ``period``, return remainders of them.
+    """
+    scale = kind.scale if period is None else Scale(0, period - 1, integral=True)
     if isinstance(predicate, Within):
-        everything = ((scale.low, scale.high),)
-        return predicate.intervals if predicate.column == column else everything
+        narrows = predicate.column == column
+        return _in_terms_of(predicate, period, scale) if narrows else ((scale.low, scale.high),)
     if isinstance(predicate, Compared):
-        return predicate.sides.get(column, (((scale.low, scale.high),), False))[0]
-    parts = [codes_of(part, column, scale) for part in predicate.parts]
+        everything = ((kind.scale.low, kind.scale.high),)
+        span = predicate.sides.get(column, (everything, False))[0]
+        return span if period is None else remainders(span, period)
+    parts = [codes_of(part, column, kind, period) for part in predicate.parts]
     if isinstance(predicate, Or):
         return scale.union([interval for part in parts for interval in part])
     codes: Sequence[Interval] = ((scale.low, scale.high),)
     for part in parts:
         codes = scale.intersection(codes, part)
     return codes
+
+
+def _in_terms_of(atom: Within, period: int | None, scale: Scale) -> Sequence[Interval]:
+    """Return the codes of a condition, or their remainders; more of them when in doubt."""
+    own = atom.period
+    if own == period:
+        return atom.intervals
+    if period is not None and (own is None or own % period == 0):
+        return remainders(atom.intervals, period)
+    if period is not None and own is not None and period % own == 0:
+        return atom.steps(True).over(scale).support
+    return ((scale.low, scale.high),)
 
 
 def _allows_missing(predicate: Predicate, column: str, schema: Schema) -> bool:
@@ -153,7 +174,7 @@ def present(value: Value | None, schema: Schema) -> Predicate:
         everything = Within(value.name, ((scale.low, scale.high),))
         return EVERY if value.name in schema.complete else everything
     if isinstance(value, Mapped):
-        return Within(value.column, value.numbers.support, value.numbers.null is not None)
+        return with_output(value.column, value.numbers)
     if isinstance(value, Arithmetic):
         return And((present(value.left, schema), present(value.right, schema)))
     if isinstance(value, Call):
@@ -178,16 +199,15 @@ def span_of(value: Value, schema: Schema, rows: Predicate) -> Span | None:
     if isinstance(value, Number):
         return value.value, value.value
     if isinstance(value, Column):
-        codes = codes_of(rows, value.name, schema[value.name].scale)
+        codes = codes_of(rows, value.name, schema[value.name])
         low, high = min(codes, default=None), max(codes, default=None)
         return None if low is None or high is None else (Fraction(low[0]), Fraction(high[1]))
     if isinstance(value, Mapped):
-        codes = codes_of(rows, value.column, schema[value.column].scale)
-        outputs = [
-            output
-            for low, high, output in value.numbers.pieces
-            if any(first <= high and low <= last for first, last in codes)
-        ]
+        kind, numbers = schema[value.column], value.numbers
+        period = numbers.period if isinstance(numbers, Periodic) else None
+        codes = codes_of(rows, value.column, kind, period)
+        listed = numbers.steps if isinstance(numbers, Periodic) else numbers
+        outputs = [*listed.image(kind.scale.union(codes))]
         if value.numbers.null is not None and _allows_missing(rows, value.column, schema):
             outputs.append(value.numbers.null)
         return (min(outputs), max(outputs)) if outputs else None

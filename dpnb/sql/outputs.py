@@ -10,7 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from dpnb.codes import Code, StepFunction
+from dpnb.codes import Code, Steps
 from dpnb.schema.columns import Category, Kind
 from dpnb.schema.timestamps import EPOCH, Date, Timestamp, seconds
 from dpnb.schema.types import Boolean
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MOST_PIECES = 10_000
 """Most intervals of codes on which an expression is constant, and so most outputs."""
+MOST_WRITTEN = 1_000
+"""An expression that repeats is written out if it then has so few intervals."""
 
 Plain: TypeAlias = bool | int | float | Decimal | str | datetime.date
 """An output of an expression; times are what a clock shows."""
@@ -94,7 +96,7 @@ class Evaluated:
     are without output.
     """
 
-    function: StepFunction[Plain]
+    function: Steps[Plain]
     holds: Holds
     fault: Code | None = None
 
@@ -203,7 +205,7 @@ def fraction(output: Plain) -> Fraction | None:
     return None if isinstance(output, str | datetime.date) else Fraction(output)
 
 
-def in_days(function: StepFunction[Any], type_name: str) -> StepFunction[Any]:
+def in_days(function: Steps[Any], type_name: str) -> Steps[Any]:
     """Return times as days, if all of them are at midnight; other outputs as they are."""
     if type_name != "TIMESTAMP":
         return function

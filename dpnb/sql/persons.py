@@ -214,7 +214,7 @@ class PersonsReader:
         """Return a key that is an expression of one column."""
 
         def codes(column: str) -> Sequence[Interval]:
-            return codes_of(where, column, conditions.schema[column].scale)
+            return codes_of(where, column, conditions.schema[column])
 
         column, outputs, _ = conditions.domains.outputs(node, codes)
         key = ComputedKey.of(column, outputs)

@@ -342,7 +342,7 @@ def _rows(predicate: Predicate, columns: Sequence[str], kinds: Mapping[str, Kind
         shape[place] = _shape([predicate.column], kinds)[0]
         rows = np.zeros(shape[place], np.bool_)
         low = int(kinds[predicate.column].scale.low)
-        for first, last in predicate.intervals:
+        for first, last in predicate.codes(kinds[predicate.column]):
             rows[int(first) - low : int(last) - low + 1] = True
         rows[-1] = predicate.null
         return rows.reshape(shape)

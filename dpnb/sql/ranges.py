@@ -115,7 +115,8 @@ def _aggregate(aggregate: Aggregate, schema: Schema, rows: Predicate) -> Range:
         case Function.DISTINCT:
             (column,) = aggregate.columns
             scale = schema[column].scale
-            sizes = (Fraction(high - low + 1) for low, high in codes_of(rows, column, scale))
+            codes = codes_of(rows, column, schema[column])
+            sizes = (Fraction(high - low + 1) for low, high in codes)
             return Fraction(0), sum(sizes, Fraction(0)) if scale.integral else math.inf
         case Function.COUNT | Function.CELLS:
             rows = And((rows, present(aggregate.value, schema)))

@@ -375,7 +375,7 @@ class _Rewriting:
             groups = declared(column, self.conditions.schema).groups
             for label, whole in zip(labels(kind), groups, strict=True):
                 if isinstance(predicate, Compared) or (
-                    kind.scale.intersection(whole, predicate.intervals) not in ((), whole)
+                    kind.scale.intersection(whole, predicate.codes(kind)) not in ((), whole)
                 ):
                     self.refuse(
                         f"this condition cuts {label}, a group of {column!r}",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dpnb.codes import StepFunction
+from dpnb.codes import Steps
 from dpnb.schema.columns import MAX_INTEGER, Integer, Real
 from dpnb.schema.timestamps import Date
 
@@ -103,7 +103,7 @@ class Mapped:
     """
 
     column: str
-    numbers: StepFunction[Fraction]
+    numbers: Steps[Fraction]
     text: str = field(default="", compare=False)
 
     @property
@@ -167,8 +167,7 @@ def present_in(value: Value, schema: Schema) -> Value | None:
     if isinstance(value, Call) and value.function == "ABS":
         return present_in(value.parts[0], schema)
     if isinstance(value, Mapped):
-        scale = schema[value.column].scale
-        if value.numbers.support != ((scale.low, scale.high),):
+        if not value.numbers.covers(schema[value.column].scale):
             return Mapped(value.column, value.numbers.then(lambda _: Fraction(1)))
         if value.numbers.null is not None:
             return None

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
-from dpnb.codes import StepFunction
 from dpnb.privacy.definition import ZCDP
 from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import And, Compared, Predicate, Within, simplify
@@ -173,11 +172,8 @@ def _inside(where: Predicate, view: Histogram) -> Bools | None:
 
     if isinstance(where, Within):
         axis = view.keys[view.place(where.column)]
-        intervals = axis.kind.scale.union(where.intervals)
-        satisfied = StepFunction(
-            ((low, high, 0) for low, high in intervals), 0 if where.null else None
-        )
-        group = axis.finer(Partition(where.column, satisfied, axis.kind))
+        joined = replace(where, intervals=where.scale(axis.kind).union(where.intervals))
+        group = axis.finer(Partition(where.column, joined.steps(0), axis.kind))
         return None if group is None else _along(group == 0, view, where.column)
     if isinstance(where, Compared):
         return None

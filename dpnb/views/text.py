@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from dpnb.codes import Code, Interval
@@ -13,7 +13,7 @@ from dpnb.schema.joins import is_looked_up
 from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import EVERY, And, Compared, Or, Predicate, Within
 from dpnb.schema.schema import Schema
-from dpnb.schema.timestamps import Date, Timestamp, text_of
+from dpnb.schema.timestamps import DAY, Date, Timestamp, seconds, text_of, value_of
 from dpnb.schema.types import Boolean
 from dpnb.sql.values import Arithmetic, Call, Column, Mapped, Number, Value
 from dpnb.views.histogram import Histogram
@@ -23,7 +23,11 @@ from dpnb.views.view import View
 _SPELLED = 4
 """Most different numbers of a mapped value that are listed."""
 _LISTED = 8
-"""Most cases of a condition on several columns that are listed."""
+"""Most cases of a condition on several columns, or that repeats, that are listed."""
+_PERIODS = {
+    60: ("minute", "%S"), 3_600: ("hour", "%M:%S"), DAY: ("day", "%H:%M:%S"), 7 * DAY: ("week", "%A %H:%M:%S"),
+}  # fmt: skip
+"""What repeats after so many seconds, and what is shown of a time then."""
 
 
 def literal(kind: Kind, code: Code) -> str:
@@ -65,10 +69,12 @@ def predicate_text(predicate: Predicate, schema: Mapping[str, Kind]) -> str:
 
 def _atom_text(atom: Within, schema: Mapping[str, Kind]) -> str:
     kind, name = schema[atom.column], _name(atom.column)
-    scale = kind.scale
+    scale = atom.scale(kind)
     present = scale.union(atom.intervals)
     tests: list[str] = []
-    if present == ((scale.low, scale.high),):
+    if atom.period is not None and isinstance(kind, Date | Timestamp):
+        tests += [f"{name} {_repeated_text(kind, atom.period, present)}"] if present else []
+    elif present == ((scale.low, scale.high),):
         tests.append(f"{name} IS NOT NULL")
     elif isinstance(kind, Category):
         codes = [code for low, high in present for code in range(int(low), int(high) + 1)]
@@ -80,6 +86,21 @@ def _atom_text(atom: Within, schema: Mapping[str, Kind]) -> str:
     if atom.null:
         tests.append(f"{name} IS NULL")
     return " OR ".join(tests) or "FALSE"
+
+
+def _repeated_text(kind: Date | Timestamp, period: int, ranges: Sequence[Interval]) -> str:
+    """Return the remainders of days or times as what a clock or a calendar shows."""
+    length = period * seconds(kind)
+    word, shown = _PERIODS.get(length, (f"{length:,} seconds", ""))
+    if not shown or len(ranges) > _LISTED:
+        return f"in {len(ranges):,} ranges of every {word}"
+    if isinstance(kind, Date):
+        shown = "%A"
+    texts = (
+        " to ".join(dict.fromkeys(f"{value_of(kind, code):{shown}}" for code in ends))
+        for ends in ranges
+    )
+    return f"in {', '.join(texts)} of every {word}"
 
 
 def _range_text(kind: Kind, name: str, interval: Interval) -> str:
@@ -139,7 +160,7 @@ def value_text(value: Value | None, schema: Schema) -> str:
 
 def _mapped_text(value: Mapped, schema: Schema) -> str:
     """Return a mapped value as SQL; in words if it has many values."""
-    name, numbers = _name(value.column), value.numbers
+    name, numbers = _name(value.column), value.numbers.over(schema[value.column].scale)
     if len(value.outputs) > _SPELLED:
         return f"{len(value.outputs):,} values of {name}"
     branches = "".join(
@@ -205,7 +226,7 @@ def _bin_text(view: Histogram, place: int) -> str:
     labels = []
     for axis in reversed(view.keys):
         place, number = divmod(place, axis.size)
-        if number == axis.numbers.null:
+        if number == axis.null:
             labels.append(f"{axis.column} missing")
             continue
         kind, ((low, high),) = axis.kind, axis.groups[number]

@@ -15,8 +15,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dpnb import Boolean, Category, Date, Integer, Real, Schema, Table, Unit
-from dpnb.codes import StepFunction
+from dpnb import Boolean, Category, Date, Integer, Real, Schema, Table, Timestamp, Unit
+from dpnb.codes import Periodic, StepFunction, Steps
 from dpnb.engines.contributions import ContributionScan, Part
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.marginals import MarginalScan
@@ -37,6 +37,7 @@ ROWS = 3_000
 LISTED = [f"v{i}'\"\\\n☃" for i in range(40)]
 LONG = [f"value {i}" for i in range(700)]
 EPOCH = datetime.date(1970, 1, 1)
+EARLY = datetime.datetime(1969, 5, 30, 23, 59, 59, 999_999)  # noqa: DTZ001 - what a clock shows
 
 
 def schema():
@@ -61,6 +62,7 @@ def schema():
             "exact": Real(-1e12, 1e12),
             "d": Date("2024-01-01", "2024-03-31", bins=["2024-01-02", "2024-02-10", "2024-03-31"]),
             "t": Date("2024-01-01", "2024-01-31"),
+            "moment": Timestamp("1969-06-01 03:20", "2024-12-31 12:00", tz="Europe/Berlin"),
             "nothing": Integer(0, 9),
         }
     )
@@ -116,6 +118,10 @@ def rows():
             "exact": some(long, (), pa.decimal128(30, 12)),
             "d": some(days, [datetime.date(1, 1, 1), datetime.date(9999, 12, 31)], pa.date32()),
             "t": some(times, [datetime.datetime(1, 1, 1)], pa.timestamp("us")),  # noqa: DTZ001
+            "moment": some(
+                [EARLY + datetime.timedelta(seconds=8_887 * n * n) for n in range(450)],
+                [datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31)], pa.timestamp("us"),  # noqa: DTZ001
+            ),
             "nothing": pa.array([None] * ROWS, pa.int64()),
         }
     )  # fmt: skip
@@ -182,6 +188,11 @@ STATEMENTS = [
     "SELECT COUNT(*) FROM t WHERE i = 3 AND i = 4",
     "SELECT c, COUNT(*) FROM t WHERE c = 'empty' GROUP BY c",
     "SELECT AVG(r * r * r * r), SUM((i + 0.5) * (i + 0.5)) FROM t",
+    "SELECT HOUR(moment), COUNT(*), AVG(MINUTE(moment)) FROM t GROUP BY 1",
+    "SELECT DAYOFWEEK(moment), CASE WHEN HOUR(moment) < 12 THEN 'am' ELSE 'pm' END, COUNT(*) FROM t GROUP BY 1, 2",
+    "SELECT STRFTIME(moment, '%H:%M'), COUNT(*) FROM t GROUP BY 1",
+    "SELECT c, COUNT(*), SUM(COALESCE(HOUR(moment), 99)) FROM t WHERE HOUR(moment) BETWEEN 8 AND 17 GROUP BY c",
+    "SELECT COUNT(*) FILTER (WHERE MINUTE(moment) < 30 OR moment < '1970-01-01') FROM t WHERE DAYOFWEEK(moment) IN (0, 6)",
 ]  # fmt: skip
 ON_ADULT = [
     "SELECT education, COUNT(*), AVG(age), SUM(hours_per_week) FROM adult GROUP BY education",
@@ -200,7 +211,12 @@ def _steps(kind: Kind, output: Callable[[int], object], width: int) -> StepFunct
     return StepFunction(pieces, output(-1))
 
 
-FUNCTIONS: dict[str, StepFunction[object]] = {
+def _hours(output: Callable[[int], object], null: object) -> Periodic[object]:
+    pieces = ((3_600 * hour, 3_600 * hour + 3_599, output(hour)) for hour in range(24))
+    return Periodic(86_400, StepFunction(pieces, null))
+
+
+FUNCTIONS: dict[str, Steps[object]] = {
     "i by remainder": _steps(schema()["i"], lambda i: i % 3, 1),
     "i with gaps": _steps(schema()["i"], lambda i: None if i % 4 else i % 5, 1),
     "i in three": _steps(schema()["i"], lambda i: None if i < 0 else i, 70),
@@ -209,6 +225,11 @@ FUNCTIONS: dict[str, StepFunction[object]] = {
     "r in some": _steps(schema()["r"], lambda i: None if i < 0 else i % 2, 2),
     "r by sign": searched("SIGN(v)", schema()["r"]).function,
     "huge in many": _steps(schema()["huge"], lambda i: None if i % 9 == 1 else i % 4, 2**47),
+    "moment by hour": _hours(lambda hour: hour, "none"),
+    "moment by parts of a day": _hours(lambda hour: None if hour < 6 else hour // 6, None),
+    "moment by many": Periodic(
+        10_007, StepFunction([(n, n, n % 5) for n in range(0, 10_007, 50)], "none")
+    ),
     "d by weekday": _steps(schema()["d"], lambda i: None if i < 0 else i % 7, 1),
 }
 """Functions of columns, each with a name that begins with that of the column."""
