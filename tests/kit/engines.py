@@ -368,7 +368,8 @@ class Units:
         "SELECT COUNT(*) FROM (SELECT person, SUM(n) AS a, AVG(n) AS b, SUM(r) AS c, AVG(r) AS d, MIN(d) AS e, "
         "MAX(h) AS f, MEDIAN(r) AS h, COUNT(DISTINCT g) AS i, COUNT(g) AS j, SUM(n * 2 - 1) FILTER (WHERE g = 'a') "
         "AS k, ANY_VALUE(g) AS l, FIRST(r ORDER BY d) AS m, LAST(g ORDER BY n) AS o, ARG_MAX(h, n) AS q, "
-        "BOOL_OR(r > 1) AS s FROM t WHERE n > 1 OR g IS NULL GROUP BY person) AS p"
+        "BOOL_OR(r > 1) AS s, MODE(g) AS v, MODE(n % 7) AS w, MODE(r) AS z FROM t WHERE n > 1 OR g IS NULL "
+        "GROUP BY person, FLOOR(n / 30)) AS p"
     )
 
     def lines_of_persons(self, engine, table):
