@@ -83,8 +83,11 @@ def told(work):
         for name in ("to_dict", "record")
         if hasattr(found, name)
     ]
-    if hasattr(found, "to_markdown"):
-        texts += [found.to_markdown(), found.to_frame().to_csv()]
+    texts += [
+        getattr(found, name)() for name in ("to_markdown", "to_latex") if hasattr(found, name)
+    ]
+    if hasattr(found, "to_frame"):
+        texts.append(found.to_frame().to_csv())
     return texts
 
 
