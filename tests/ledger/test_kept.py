@@ -25,8 +25,18 @@ def test_what_was_paid_is_there_and_free(kind: str, tmp_path: Path) -> None:
         assert asked.keys() == expected.keys()
         for name, ask in asked.items():
             found = json.loads(json.dumps(kept.numbers(ask())))
-            assert as_released(found) == as_released(expected[name], found), name
+            today, then = as_released(found), as_released(expected[name], found)
+            # ends of intervals are computed anew, by sums and roots that may differ in the last bits
+            for one, other in zip(ends(today), ends(then), strict=True):
+                assert one == pytest.approx(other, rel=1e-13), name
+            assert today == then, name
         assert curator.budget.spent == spent
+
+
+def ends(shown: dict[str, Any]) -> list[list[float | None]]:
+    """Take the ends of the intervals out of numbers."""
+    parts = [one for name in ("estimates", "readings") for one in shown.get(name, ())]
+    return [one.pop(key) for one in parts for key in ("low", "high") if key in one]
 
 
 def as_released(shown: dict[str, Any], found: dict[str, Any] | None = None) -> dict[str, Any]:
