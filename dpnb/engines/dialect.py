@@ -410,7 +410,7 @@ class Dialect:
             ticks = given(self._mapped_ticks(measure.value, measure))
             largest = max(-measure.least, measure.greatest)
             if not self._is_summed_by_mean(measure, largest):
-                return [(f"CAST(SUM({ticks}) AS BIGINT)", 1)]
+                return [(f"CAST(SUM(CAST({ticks} AS BIGINT)) AS BIGINT)", 1)]
             is_complete = not test and present_in(measure.value, self._schema) is None
             return [(self._by_mean(ticks, "COUNT(*)" if is_complete else self._count(ticks)), 1)]
         value = self.summand(measure)

@@ -7,15 +7,18 @@ codes get the numbers of their groups by one look-up, the same for every row.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from dpnb.codes import Code, Periodic, Scale, StepFunction, Steps
 from dpnb.schema.columns import MAX_INTEGER, Category
 from dpnb.schema.partition import Partition
+
+Output = TypeVar("Output")
 
 MOST_CASES = 60
 """So many intervals are compared one after the other; more of them are looked up."""
@@ -216,10 +219,37 @@ def _in_units(function: Periodic[Any], place: str) -> str:
 
 
 def mapped(function: Steps[str], column: str, scale: Scale) -> str:
-    """Return the SQL of a step function whose outputs are SQL."""
-    if isinstance(function, Periodic):
-        found = _in_units(function, place_in(function, scale, column))
-    else:
-        found = _searched(function.pieces, column) if function.pieces else "NULL"
+    """Return the SQL of a step function of a scale, whose outputs are SQL."""
     null = "NULL" if function.null is None else function.null
-    return f"(CASE WHEN {column} IS NULL THEN {null} ELSE {found} END)"
+    if isinstance(function, Periodic):
+        searched = _in_units(function, place_in(function, scale, column))
+        return f"(CASE WHEN {column} IS NULL THEN {null} ELSE {searched} END)"
+    found = runs(function, scale)
+    if len(found) > MOST_CASES:
+        return f"(CASE WHEN {column} IS NULL THEN {null} ELSE {_searched(function.pieces, column)} END)"
+    cases = [
+        f"WHEN {column} < {literal(end)} THEN {output or 'NULL'}"
+        for (_, output), (end, _) in itertools.pairwise(found)
+    ]
+    start, output = found[-1]
+    # a missing value is neither below nor above
+    cases.append(f"WHEN {column} >= {literal(start)} THEN {output or 'NULL'}")
+    return f"(CASE {' '.join(cases)} ELSE {null} END)"
+
+
+def runs(function: StepFunction[Output], scale: Scale) -> list[tuple[Code, Output | None]]:
+    """Return the first code of each piece of a whole scale with its output, None where there is none.
+
+    Examples
+    --------
+    >>> runs(StepFunction([(2, 3, "a"), (4, 4, "b")]), Scale(0, 9, integral=True))
+    [(0, None), (2, 'a'), (4, 'b'), (5, None)]
+    """
+    found: list[tuple[Code, Output | None]] = []
+    start = scale.low
+    for low, high, output in function.pieces:
+        if start < low:
+            found.append((start, None))
+        found.append((low, output))
+        start = scale.next(high)
+    return [*found, (start, None)] if start <= scale.high or not found else found
