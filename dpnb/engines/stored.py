@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpnb.codes import Code, Periodic, StepFunction, Steps
+from dpnb.engines.steps import runs
 from dpnb.schema.columns import Kind, Real, code_bytes
 from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import Compared, Order, Within
@@ -25,7 +26,9 @@ _ORDERS: dict[Order, Callable[[Vector, Vector], Mask]] = {
     "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "=": np.equal,
     "<>": np.not_equal,
 }  # fmt: skip
-_COMPARED = 4
+_CELLS = 2**14
+"""So many cells of equal width are a table that stays in a processor's cache."""
+COMPARED = 4
 """So many intervals are compared one after the other; more of them are searched."""
 _BYTES_OF_TABLE = 2
 """Functions of numbers of so many bytes are tables."""
@@ -117,6 +120,18 @@ class Codes:
 
         return read
 
+    def pieces(self, value: Mapped) -> tuple[Vector, Callable[[Vector], Vector]]:
+        """Return a stored value of each piece of a mapped one, and a function to numbers of pieces.
+
+        The last piece is that of a missing value.
+        """
+        starts = [start for start, _ in runs(value.numbers.over(self.kind.scale), self.kind.scale)]
+        ends = [self.kind.scale.previous(start) for start in starts[1:]] + [self.kind.scale.high]
+        pieces = zip(starts, ends, range(len(starts)), strict=True)
+        number: StepFunction[int] = StepFunction(pieces, len(starts))
+        missing = self.low + self.size if self.size else math.nan
+        return self._stored([*starts, missing]), self.lookup(number, 0, np.dtype(np.uint32))
+
     def clamped(self, values: Vector, bounds: tuple[Fraction, Fraction]) -> Vector:
         """Return stored whole numbers, clamped to bounds within those of the column."""
         low, high = int(bounds[0]) - self.low, int(bounds[1]) - self.low
@@ -146,7 +161,7 @@ class Codes:
         """Return a function from stored values to whether each satisfies a predicate."""
         intervals = predicate.scale(self.kind).union(predicate.intervals)
         satisfied = replace(predicate, intervals=intervals).steps(True)
-        if isinstance(satisfied, Periodic) or len(satisfied.pieces) > _COMPARED:
+        if isinstance(satisfied, Periodic) or len(satisfied.pieces) > COMPARED:
             return self.lookup(satisfied, False, np.dtype(np.bool_))
         ends = [self._stored((low, high)) for low, high, _ in satisfied.pieces]
 
@@ -245,6 +260,10 @@ class Codes:
         starts.append(self.low + self.size if self.size else math.inf)
         outputs.append(otherwise if function.null is None else function.null)
         ends, images = self._stored(starts), np.array(outputs, number)
+        if isinstance(self.kind, Real):
+            found = _by_cell(ends[:-1], images, self.kind.low, self.kind.high)
+            if found is not None:
+                return found
 
         def search(values: Vector) -> Vector:
             found: Vector = images[np.searchsorted(ends, values, side="right")]
@@ -255,3 +274,55 @@ class Codes:
     def _stored(self, codes: Sequence[Code]) -> Vector:
         """Return codes as they are stored."""
         return (np.array(codes) - self.low).astype(self.values.dtype)
+
+
+def _by_cell(
+    ends: Vector, images: Vector, low: float, high: float
+) -> Callable[[Vector], Vector] | None:
+    """Return a function from floats to the image of the number of ends that are not above each.
+
+    NaN has the last image. The floats from ``low`` to ``high`` lie in cells of equal width, with at
+    most one end in each, so one comparison is enough, and none if all ends are those of cells. Ends
+    and other floats get their cells by the same monotone arithmetic. None if there are many cells.
+    """
+    if len(ends) < 2:
+        return None
+    first, least = float(ends[0]), float(np.diff(ends).min())
+    for width in (least, least / 2):
+        if not (high - low) / _CELLS < width:
+            return None
+        origin = first - math.ceil((first - low) / width) * width
+
+        def place(values: Vector, origin: float = origin, width: float = width) -> Vector:
+            cells = values - origin
+            cells /= width
+            return cells
+
+        places, last = place(ends).astype(np.intp), int(place(np.array([high]))[0]) + 1
+        if len(np.unique(places)) == len(places):
+            break
+    else:
+        return None
+    inside = np.full(last + 1, math.inf)
+    inside[places] = ends
+    below = np.searchsorted(places, np.arange(last + 1))
+    under, over = images[below], images[below + 1]
+    under[last] = over[last] = images[-1]
+    before = place(np.nextafter(ends, -math.inf)).astype(np.intp)
+    aligned = bool(((before < places) | (ends <= low)).all())
+    whole, table = np.where(np.isinf(inside), under, over), np.stack([under, over], axis=1).ravel()
+
+    def find(values: Vector) -> Vector:
+        # that of NaN is the last one
+        cells = place(values)
+        numbers = np.fmin(cells, last, out=cells).astype(np.intp)
+        if aligned:
+            in_cell: Vector = whole[numbers]
+            return in_cell
+        above = values >= inside[numbers]
+        numbers *= 2
+        numbers += above
+        found: Vector = table[numbers]
+        return found
+
+    return find
