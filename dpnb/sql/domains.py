@@ -414,6 +414,8 @@ def _without_zero(node: Node) -> str:
     parts = [part for part in result.find_all(*divisions) if part.expression.find(exp.Column)]
     for part in parts:
         part.set("expression", exp.Nullif(this=part.expression, expression=exp.Literal.number(0)))
+    if not parts and node.find(exp.StrToTime) is not None:
+        return "Write TRY_STRPTIME in place of STRPTIME: what it cannot read is NULL."
     if not parts:
         return "Leave such values out with WHERE, NULLIF or CASE WHEN."
     return f"Write {result.sql(dialect='duckdb')}."

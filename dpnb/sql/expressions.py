@@ -262,7 +262,7 @@ class Arguments:
         column, found, holds = self.conditions.domains.outputs(node, self._codes)
         if function is Function.COUNT:
             numbers = found.then(lambda _: Fraction(1))
-        elif holds in ("text", "date"):
+        elif holds in ("text", "date", "time"):
             self.refuse(
                 f"this is a {holds}, not a number", "Count it, or compare it with a value.", node
             )

@@ -108,6 +108,7 @@ WRITTEN: dict[Subject, tuple[str, ...]] = {
         "LEFT(x, 2)", "RIGHT(x, 2)", "LENGTH(x)", "STRLEN(x)", "x || '!'", "CONCAT(x, '!')",
         "REPLACE(x, 'a', 'b')", "SPLIT_PART(x, 'a', 1)", "STARTS_WITH(x, 'P')", "ENDS_WITH(x, 's')",
         "CONTAINS(x, 'a')", "POSITION('a' IN x)", "REVERSE(x)", "TRY_CAST(x AS INTEGER)",
+        "TRY_STRPTIME(x, '%d.%m.%Y')", "CASE WHEN x LIKE '__:__' THEN STRPTIME(x, '%H:%M')::TIME END",
     ),
     "dates": (
         "x < :value", "x BETWEEN :value AND :value",
@@ -120,6 +121,8 @@ WRITTEN: dict[Subject, tuple[str, ...]] = {
     ),
     "times": (
         "HOUR(x)", "MINUTE(x)", "SECOND(x)", "CAST(x AS DATE)", "x + INTERVAL 3 HOUR",
+        "CAST(x AS TIME)", "x::TIME >= TIME '08:00'", "TIME_BUCKET(INTERVAL 15 MINUTE, x)",
+        "TIME_BUCKET(INTERVAL 6 HOUR, x, TIMESTAMP '2024-01-01')",
     ),
 }  # fmt: skip
 """Examples of all that may be written about one column x and constants, by what x holds."""

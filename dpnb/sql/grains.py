@@ -155,6 +155,12 @@ def _seen(node: Node) -> int | None:
     if isinstance(node, exp.TimeToStr):
         parts = re.findall("%-?(.)", node.args["format"].name)
         return min((_FORMATS.get(part, 1) for part in parts), default=1)
+    if isinstance(node, exp.DateBin) and node.args.get("unit") is None:
+        # DuckDB counts from a midnight
+        width = node.this.this.name if isinstance(node.this, exp.Interval) else ""
+        unit = node.this.args.get("unit")
+        counted = unit is not None and re.fullmatch(r"\d{1,9}", width)
+        return math.gcd(DAY, int(width) * _unit(unit.name)) if counted else 1
     is_day = isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.DATE
     return DAY if is_day else None
 

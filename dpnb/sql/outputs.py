@@ -29,11 +29,12 @@ MOST_WRITTEN = 1_000
 
 Plain: TypeAlias = bool | int | float | Decimal | str | datetime.date
 """An output of an expression; times are what a clock shows."""
-Holds: TypeAlias = Literal["condition", "number", "text", "date", "nothing"]
+Holds: TypeAlias = Literal["condition", "number", "text", "date", "time", "nothing"]
 """What the outputs of an expression are."""
 
 TYPES: dict[str, Holds] = {
-    "BOOLEAN": "condition", "VARCHAR": "text", "DATE": "date", "TIMESTAMP": "date", '"NULL"': "nothing",
+    "BOOLEAN": "condition", "VARCHAR": "text", "DATE": "date", "TIMESTAMP": "date", "TIME": "time",
+    '"NULL"': "nothing",
     **dict.fromkeys(
         (
             "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
@@ -47,8 +48,8 @@ _SOURCES = {
     "timestamp": "TIMESTAMP",
 }  # fmt: skip
 """The type of a column's values, by its kind."""
-_EXACT: dict[str, Callable[[str], Plain]] = {"DECIMAL": Decimal, "HUGEINT": int}
-"""Types that NumPy does not hold exactly: they are fetched as texts."""
+_EXACT: dict[str, Callable[[str], Plain]] = {"DECIMAL": Decimal, "HUGEINT": int, "TIME": str}
+"""Types that NumPy does not hold exactly: they are fetched as texts. Times of day stay texts."""
 
 
 class PiecesLimitError(Exception):

@@ -14,6 +14,7 @@ from dpnb.sql.constants import WHOLE, is_constant
 from dpnb.sql.dates import date_function, turned_date
 from dpnb.sql.quantiles import element
 from dpnb.sql.source import MAX_NODES, Node, Source, Span, bare, others
+from dpnb.sql.times import in_duckdb
 
 _CONDITIONS = (exp.Predicate, exp.Connector, exp.Not)
 """Nodes that are true or false, or NULL."""
@@ -70,7 +71,13 @@ def _spelled(source: Source, node: Node) -> Node | None:
         return _indicator(node.this)
     if isinstance(node, exp.Sum | exp.Avg | exp.Count):
         return _aggregate(node, bare(node.this))
-    return synonym(node)
+    return synonym(node) or _of_times(source, node)
+
+
+def _of_times(source: Source, node: Node) -> Node | None:
+    span = source.span(node) if isinstance(node, exp.Func) else None
+    written = "" if span is None else source.text[span[0] : span[1] + 1]
+    return in_duckdb(node, written.partition("(")[0].strip())
 
 
 def _compared(source: Source, node: Node) -> Node:
