@@ -1,12 +1,10 @@
-"""Functions of dates in the spelling of other systems, written in ours.
+"""Moves and differences of dates in the spelling of other systems, written in ours.
 
-Formats are read where they have the same parts here; other parts, and weeks, which begin on another
-day elsewhere, stay what they are and are refused.
+Weeks, which begin on another day elsewhere, stay what they are and are refused.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any, TypeAlias
 
 from sqlglot import expressions as exp
@@ -14,11 +12,6 @@ from sqlglot import expressions as exp
 Node: TypeAlias = Any
 
 _UNITS = ("YEAR", "QUARTER", "MONTH", "DAY")
-_PARTS = re.compile("%[YymdHjbap]|[^%A-Za-z]")
-"""What the formats of BigQuery, MySQL and DuckDB have in common."""
-_LETTERS = {"YYYY": "%Y", "yyyy": "%Y", "MM": "%m", "DD": "%d", "dd": "%d"}
-"""Parts of the formats of PostgreSQL, Snowflake and Spark."""
-_WORDS = re.compile("YYYY|yyyy|MM|DD|dd|[^A-Za-z%]")
 
 
 def date_function(name: str, parts: list[Node]) -> Node | None:
@@ -27,11 +20,11 @@ def date_function(name: str, parts: list[Node]) -> Node | None:
     Examples
     --------
     >>> from sqlglot import parse_one
-    >>> for text in ("DATEADD(month, -3, '2024-06-01')", "FORMAT_DATE('%Y-%m', day)"):
+    >>> for text in ("DATEADD(month, -3, '2024-06-01')", "DATEPART(month, day)"):
     ...     call = parse_one(text, read="duckdb")
     ...     print(date_function(call.name, call.expressions).sql(dialect="duckdb"))
     (CAST('2024-06-01' AS DATE) - INTERVAL '3' MONTH)
-    STRFTIME(day, '%Y-%m')
+    DATE_PART('MONTH', day)
     """
     if name == "DATEADD" and len(parts) == 3:
         unit, number = _unit(parts[0]), parts[1]
@@ -46,31 +39,18 @@ def date_function(name: str, parts: list[Node]) -> Node | None:
         return _date(parts[0]) if _is_text(parts[0]) else None
     if name == "DATEPART" and len(parts) == 2 and (unit := _unit(parts[0])):
         return exp.Anonymous(this="DATE_PART", expressions=[exp.Literal.string(unit), parts[1]])
-    if name == "FORMAT_DATE" and len(parts) == 2:
-        return _formatted(parts[1], parts[0])
-    if name == "DATE_FORMAT" and len(parts) == 2:
-        return _formatted(parts[0], parts[1])
     return None
 
 
-def turned_date(node: Node) -> Node | None:
-    """Return what a function of dates with its arguments in another order is written as here."""
-    if isinstance(node, exp.Date):
-        plain = not node.args.get("zone") and not node.expressions and _is_text(node.this)
-        return _date(node.this) if plain else None
-    unit = _unit(node.this)
-    if unit is None or _is_unit(node.args.get("unit")):
+def turned_difference(node: exp.DateDiff) -> Node | None:
+    """Return DATE_DIFF with the unit last as it is written here; None for others."""
+    unit, end = _unit(node.this), node.args.get("unit")
+    if unit is None or _is_unit(end):
         return None
-    if isinstance(node, exp.TimestampTrunc):
-        column = node.args["unit"]
-        if not isinstance(column, exp.Var):
-            return None
-        name = exp.column(exp.to_identifier(column.name))
-        return exp.TimestampTrunc(this=name, unit=exp.var(unit))
-    end, start = node.args.get("unit"), node.expression
     if isinstance(end, exp.Var):
         end = exp.column(exp.to_identifier(end.name))
-    return exp.DateDiff(this=end, expression=start, unit=exp.var(unit), date_part_boundary=True)
+    start, part = node.expression, exp.var(unit)
+    return exp.DateDiff(this=end, expression=start, unit=part, date_part_boundary=True)
 
 
 def _unit(node: Node) -> str | None:
@@ -100,15 +80,3 @@ def _moved(start: Node, number: Node, unit: str, *, forward: bool) -> Node | Non
         return None
     step = exp.Interval(this=exp.Literal.string(str(number.this)), unit=exp.var(unit))
     return exp.Paren(this=(exp.Add if forward else exp.Sub)(this=_date(start), expression=step))
-
-
-def _formatted(date: Node, form: Node) -> Node | None:
-    """Return a date as a text; None for a format with parts that mean another thing here."""
-    if not _is_text(form):
-        return None
-    text = str(form.this)
-    if "%" not in text and re.fullmatch(f"(?:{_WORDS.pattern})+", text):
-        text = _WORDS.sub(lambda part: _LETTERS.get(part[0], part[0]), text)
-    elif not re.fullmatch(f"(?:{_PARTS.pattern})+", text):
-        return None
-    return exp.TimeToStr(this=date, format=exp.Literal.string(text))

@@ -121,8 +121,7 @@ WRITTEN: dict[Subject, tuple[str, ...]] = {
     ),
     "times": (
         "HOUR(x)", "MINUTE(x)", "SECOND(x)", "CAST(x AS DATE)", "x + INTERVAL 3 HOUR",
-        "CAST(x AS TIME)", "x::TIME >= TIME '08:00'", "TIME_BUCKET(INTERVAL 15 MINUTE, x)",
-        "TIME_BUCKET(INTERVAL 6 HOUR, x, TIMESTAMP '2024-01-01')",
+        "x::TIME >= TIME '08:00'", "TIME_BUCKET(INTERVAL 15 MINUTE, x)",
     ),
 }  # fmt: skip
 """Examples of all that may be written about one column x and constants, by what x holds."""

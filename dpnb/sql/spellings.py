@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sqlglot import expressions as exp
 
 from dpnb.sql.constants import WHOLE, is_constant
-from dpnb.sql.dates import date_function, turned_date
+from dpnb.sql.dates import date_function, turned_difference
 from dpnb.sql.quantiles import element
 from dpnb.sql.source import MAX_NODES, Node, Source, Span, bare, others
 from dpnb.sql.times import in_duckdb
@@ -144,10 +144,8 @@ def synonym(node: Node) -> Node | None:
         return exp.DateDiff(
             this=node.this, expression=start, unit=exp.var("DAY"), date_part_boundary=True
         )
-    if isinstance(node, exp.ToChar) and not others(node.args, "this", "format"):
-        return date_function("DATE_FORMAT", [node.this, node.args["format"]])
-    if isinstance(node, exp.Date | exp.DateDiff | exp.TimestampTrunc):
-        return turned_date(node)
+    if isinstance(node, exp.DateDiff):
+        return turned_difference(node)
     if isinstance(node, exp.DataType) and str(node.args.get("kind") or "").upper() == "FLOAT64":
         return exp.DataType(this=exp.DataType.Type.DOUBLE, nested=False)
     if isinstance(node, exp.Anonymous):

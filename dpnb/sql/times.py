@@ -13,7 +13,7 @@ from sqlglot import expressions as exp
 from sqlglot.expressions import DType
 
 from dpnb.sql.functions import UNITS
-from dpnb.sql.source import Node, bare
+from dpnb.sql.source import Node, bare, others
 
 _PARTS = {"DATE": DType.DATE, "TIME": DType.TIME}
 _FORMATTED = {"FORMAT_DATE", "FORMAT_DATETIME", "FORMAT_TIMESTAMP"}
@@ -24,7 +24,8 @@ _SAME = frozenset("aAbBdHIjmMpSyY%")
 """Letters of formats that mean the same in GoogleSQL and in DuckDB."""
 _SHORT = {"F": "%Y-%m-%d", "T": "%H:%M:%S", "R": "%H:%M"}
 _WORDS = {
-    "YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "DDD": "%j", "HH24": "%H", "HH12": "%I", "MI": "%M", "SS": "%S",
+    "YYYY": "%Y", "yyyy": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "dd": "%d", "DDD": "%j",
+    "HH24": "%H", "HH12": "%I", "MI": "%M", "SS": "%S",
 }  # fmt: skip
 """Words of the formats of PostgreSQL, Snowflake and Oracle."""
 _LETTERS = {
@@ -34,6 +35,8 @@ _LETTERS = {
 """Letters of the formats of Spark."""
 _SUNDAYS = ("TIMESTAMP_TRUNC", "DATETIME_TRUNC")
 """Functions of GoogleSQL alone, whose weeks begin on Sunday."""
+_MYSQL = re.compile("(?:%[YymdHjbap]|[^%A-Za-z])+")
+"""Formats that mean the same in MySQL and in DuckDB."""
 
 
 def in_duckdb(node: Node, name: str) -> Node | None:
@@ -56,7 +59,7 @@ def in_duckdb(node: Node, name: str) -> Node | None:
     if isinstance(node, exp.ParseTime | exp.ParseDatetime):
         kind = DType.TIME if isinstance(node, exp.ParseTime) else DType.TIMESTAMPNTZ
         return _parsed(node.this, node.args.get("format"), kind)
-    if isinstance(node, exp.ToChar):
+    if isinstance(node, exp.ToChar) and not others(node.args, "this", "format"):
         return _formatted(node.this, _by_words(node.args.get("format"), _WORDS))
     if isinstance(node, exp.Time | exp.Date) and not node.expressions and len(_given(node)) == 1:
         return exp.cast(node.this, DType.TIME if isinstance(node, exp.Time) else DType.DATE)
@@ -72,7 +75,10 @@ def in_duckdb(node: Node, name: str) -> Node | None:
         return _formatted(_on_a_day(second), _format(first))
     if called in _PARSED:
         return _parsed(first, second, _PARSED[called])
-    return _formatted(first, _by_words(second, _LETTERS)) if called == "DATE_FORMAT" else None
+    if called != "DATE_FORMAT":
+        return None
+    mysql = isinstance(second, exp.Literal) and second.is_string and _MYSQL.fullmatch(second.name)
+    return _formatted(first, second if mysql else _by_words(second, _LETTERS))
 
 
 def _given(node: Node) -> list[object]:
@@ -135,7 +141,7 @@ def _format(node: Node | None) -> Node | None:
     quoted = isinstance(node, exp.Column) and not node.table and node.this.quoted
     if node is None or not (quoted or (isinstance(node, exp.Literal) and node.is_string)):
         return None
-    made = re.sub("%([FTR])", lambda found: _SHORT[found[1]], node.name)
+    made = re.sub("%(.)", lambda found: _SHORT.get(found[1], found[0]), node.name)
     known = all(letter in _SAME for letter in re.findall("%(.)", made))
     return exp.Literal.string(made) if known else None
 
@@ -148,9 +154,13 @@ def _by_words(node: Node | None, words: dict[str, str]) -> Node | None:
     known = sorted(words, key=len, reverse=True)
     while rest:
         word = next((one for one in known if rest.startswith(one)), rest[0])
-        if word not in words and word.isalnum():
+        rest = rest.removeprefix(word)
+        # quotes keep letters as they are, and SSSS is not SS twice
+        if word not in words and (word.isalnum() or word in "'\"[]"):
             return None
-        made, rest = made + words.get(word, word), rest.removeprefix(word)
+        if word.isalpha() and rest.startswith(word[-1]):
+            return None
+        made += words.get(word, word)
     return exp.Literal.string(made)
 
 
