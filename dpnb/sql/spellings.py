@@ -71,7 +71,18 @@ def _spelled(source: Source, node: Node) -> Node | None:
         return _indicator(node.this)
     if isinstance(node, exp.Sum | exp.Avg | exp.Count):
         return _aggregate(node, bare(node.this))
+    if isinstance(node, exp.Extract) and node.this.name.upper() == "DAYOFWEEK":
+        _check_weekday(source, node)
     return synonym(node) or _of_times(source, node)
+
+
+def _check_weekday(source: Source, node: exp.Extract) -> None:
+    """Refuse a day of the week in a statement of GoogleSQL, which counts from 1."""
+    if source.clause.word:
+        source.refuse(
+            "DAYOFWEEK is 1 to 7 in GoogleSQL, and 0 to 6 here",
+            f"Write DAYOFWEEK({source.written(node.expression)}) + 1: Sunday is 1.", node,
+        )  # fmt: skip
 
 
 def _of_times(source: Source, node: Node) -> Node | None:

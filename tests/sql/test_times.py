@@ -96,3 +96,14 @@ def test_what_has_no_equal_is_refused(text, what, hint):
 def test_a_time_of_day_has_no_mean():
     with pytest.raises(SqlError, match="this is a time, not a number"):
         parse("SELECT AVG(STRPTIME(entered, '%I:%M%p')::TIME) FROM t", TABLES)
+
+
+@pytest.mark.parametrize("word", ["DIFFERENTIAL_PRIVACY", "ANONYMIZATION"])
+def test_days_of_the_week_of_googlesql_count_from_1(word):
+    text = f"SELECT WITH {word} {{0}} AS k, COUNT(*) AS n FROM t GROUP BY k"
+    with pytest.raises(SqlError, match="1 to 7 in GoogleSQL, and 0 to 6 here") as refused:
+        parse(text.format("EXTRACT(DAYOFWEEK FROM d)"), TABLES)
+    assert "Write DAYOFWEEK(d) + 1:" in refused.value.hint
+    (days,) = parse(text.format("DAYOFWEEK(d) + 1"), TABLES).keys
+    assert days.labels == tuple(range(1, 8))
+    assert key("EXTRACT(DAYOFWEEK FROM d)").labels == tuple(range(7))
