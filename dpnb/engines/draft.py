@@ -52,7 +52,7 @@ PLAIN_VALUES = 30
 _ID = re.compile(r"(^|[_ -])([iI][dD]|uuid|UUID|guid|GUID)$|[a-z0-9]I[dD]$")
 
 
-_PLAIN_LIST = re.compile(r"\[\n((?:    [-+.:\w]+,\n)+)\]")
+_PLAIN_LIST = re.compile(r"\[\n((?:    [-+.:\w]+(?: [:\d]+)?,\n)+)\]")
 
 
 class Draft(str):
@@ -236,9 +236,8 @@ def _declared(summary: Summary) -> dict[str, Any] | None:
         elif summary.holds == "boolean":
             declaration = {"type": "boolean"}
         else:
-            declaration = (
-                _days(summary.low, summary.high) if summary.holds == "day" else _numbers(summary)
-            )
+            is_day = summary.holds == "day"
+            declaration = _days(summary) if is_day else _numbers(summary)
         Schema.from_dict({summary.name: declaration})
     except (SchemaError, OverflowError):
         # no declaration fits the values: too many texts, too large numbers
@@ -285,14 +284,20 @@ def _numbers(summary: Summary) -> dict[str, Any]:
     )
 
 
-def _days(low: datetime.date, high: datetime.date) -> dict[str, Any]:
+def _days(summary: Summary) -> dict[str, Any]:
     """Return whole years as bounds; bins are years, or the quarters of a single year."""
+    low, high = summary.low, summary.high
     first, last = datetime.date(low.year, 1, 1), datetime.date(high.year, 12, 31)
     by = max(int(step(Fraction(high.year - low.year + 1))), 1)
     ends = [datetime.date(year, 12, 31) for year in range(low.year, high.year, by)]
     if low.year == high.year:
         ends = [datetime.date(low.year, month, day) for month, day in ((3, 31), (6, 30), (9, 30))]
-    return {"type": "date", "low": first, "high": last, "bins": [first, *ends, last]}
+    edges = [first, *ends, last]
+    if not summary.times:
+        return {"type": "date", "low": first, "high": last, "bins": edges}
+    return {"type": "timestamp", "low": first, "high": last, "resolution": "hour", "tz": "UTC", "bins": [
+        datetime.datetime.combine(edge, datetime.time(23 if place else 0)) for place, edge in enumerate(edges)
+    ]}  # fmt: skip
 
 
 def _may_be_id(summary: Summary) -> bool:
@@ -375,6 +380,11 @@ def _remark(summary: Summary, declaration: dict[str, Any]) -> str:
         lines += (
             f"# With these bounds a SUM at rho {_RHO} has a margin of error of {_margin(largest)}, times\n"
             "# max_rows if there is a [unit]. Bounds half as wide halve it.\n"
+        )
+    if declaration["type"] == "timestamp":
+        lines += (
+            "# Cut to hours, as a clock in the zone tz shows them. If the days are enough, write\n"
+            '# type = "date" without resolution and tz, and bins that are days.\n'
         )
     if summary.present < summary.rows:
         lines += "# Missing in some rows.\n"

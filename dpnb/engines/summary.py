@@ -13,12 +13,14 @@ from dpnb.engines.frames import library, names_of, plain_frame, unreadable
 from dpnb.engines.ids import LARGEST_FLOAT
 from dpnb.engines.normaliser import id_steps
 from dpnb.engines.reading import (
+    DAYS,
     NUMBERS,
     SCALARS,
     TEXTS,
     WHOLE,
     as_day,
     as_read,
+    as_time,
     canonical,
     category_number,
     type_name,
@@ -37,7 +39,9 @@ from dpnb.engines.spelling import SPELLINGS, Spelling
 from dpnb.errors import EngineError
 from dpnb.interrupt import checkpoint
 from dpnb.schema.reading import NUMBER
+from dpnb.schema.timestamps import Timestamp
 
+_CLOCK = Timestamp("1970-01-01", "1970-12-31")
 Holds: TypeAlias = Literal["text", "boolean", "whole", "number", "day", "other"]
 
 MOST_VALUES = 50
@@ -70,6 +74,8 @@ class Summary:
         Number of values that are spelled in several ways, read as ids; ``most`` counts them as one.
     rounded : bool
         Whether it holds numbers so large that pandas may have rounded them.
+    times : bool
+        Whether its days have times other than midnight.
     """
 
     name: str
@@ -85,6 +91,7 @@ class Summary:
     spelling: Spelling | None = None
     ways: int = 0
     rounded: bool = False
+    times: bool = False
 
     def __repr__(self) -> str:
         return "Summary(private)"
@@ -280,6 +287,14 @@ def _column(connection: Any, relation: str, name: str, source_type: str, *, loos
         "SELECT COUNT(*), COALESCE(MAX(n), 0) FROM (SELECT COUNT(*) AS n FROM (SELECT "
         f"{value} AS x, {counted} AS y FROM {relation}) WHERE x IS NOT NULL AND {condition} GROUP BY y)"
     )
+    times = False
+    if holds == "day" and source_type != "DATE":
+        clock = f"({as_time(_CLOCK, column, source_type)}) % 86400"
+        # a day of another zone begins at one of two times of UTC
+        several = "TRUE" if source_type in DAYS else f"COUNT(DISTINCT {clock}) > 2"
+        (times,) = one(
+            f"SELECT COALESCE(BOOL_OR({clock} <> 0), FALSE) AND {several} FROM {relation}"
+        )
     values: tuple[str, ...] = ()
     if holds == "text":
         low = high = None
@@ -287,4 +302,6 @@ def _column(connection: Any, relation: str, name: str, source_type: str, *, loos
             every = f"SELECT {value} AS x FROM {relation}"
             distinct_texts = f"SELECT DISTINCT x FROM ({every}) WHERE x IS NOT NULL ORDER BY x"
             values = tuple(row[0] for row in connection.execute(distinct_texts).fetchall())
-    return Summary(name, source_type, holds, rows, present, different, most, low, high, values)
+    return Summary(
+        name, source_type, holds, rows, present, different, most, low, high, values, times=times
+    )

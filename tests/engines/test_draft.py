@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import dpnb
-from dpnb import Boolean, Category, Date, Integer, Real, Schema, Table
+from dpnb import Boolean, Category, Date, Integer, Real, Schema, Table, Timestamp
 from dpnb.engines import summary
 from dpnb.engines.draft import step
 from dpnb.engines.summary import summarise
@@ -192,6 +192,33 @@ class TestColumns:
         days = pd.DataFrame({"a": pd.to_datetime(["2024-02-01", "2024-03-01"])})
         edges = ["2024-01-01", "2024-03-31", "2024-06-30", "2024-09-30", "2024-12-31"]
         assert declared(dpnb.draft_schema(days))["a"] == Date(edges[0], edges[-1], bins=edges)
+
+    @pytest.mark.parametrize("source", ["frame", "csv"])
+    @pytest.mark.parametrize(
+        ("times", "is_time"),
+        [
+            (["2024-02-01 08:30", "2024-03-01 00:00", "2024-04-01 17:05"], True),
+            (["2024-02-01 00:00", "2024-03-01 00:00", "2024-04-01 00:00"], False),
+            # midnights of a zone, in summer and in winter
+            (["2024-02-01T00:00+01:00", "2024-03-01T00:00+01:00", "2024-04-01T00:00+02:00"], False),
+            (["2024-02-01T07:00Z", "2024-03-01T08:00+01:00", "2024-04-01T09:30+02:00", "2024-04-01T12:00Z"], True),
+        ],
+    )  # fmt: skip
+    def test_times_of_day_are_declared_by_the_hour(self, times, is_time, source, tmp_path):
+        table = pd.DataFrame({"a": times, "b": 1})
+        if source == "csv":
+            table.to_csv(tmp_path / "t.csv", index=False)
+            table = tmp_path / "t.csv"
+        elif "T" not in times[0]:
+            table = table.assign(a=pd.to_datetime(table["a"]))
+        kind = declared(dpnb.draft_schema(table))["a"]
+        ends = "2024-01-01", "2024-12-31"
+        assert isinstance(kind, Timestamp if is_time else Date)
+        if is_time:
+            assert kind == Timestamp(*ends, "hour", bins=[ends[0], *kind.bins[1:]])
+            assert [edge.month for edge in kind.bins] == [1, 3, 6, 9, 12]
+        else:
+            assert (kind.low.isoformat(), kind.high.isoformat()) == ends
 
     @pytest.mark.parametrize(("first", "last"), [(1900, 2026), (2023, 2024), (1, 9999)])
     def test_days_of_many_years_have_few_bins(self, first, last):
