@@ -33,6 +33,7 @@ from dpnb.sql.quoting import meant, names_of
 from dpnb.sql.relations import read_from
 from dpnb.sql.results import combined
 from dpnb.sql.rewriting import chosen, counted, filtered, rewritten, turned
+from dpnb.sql.silence import silent
 from dpnb.sql.source import Node, Source, others
 from dpnb.sql.spellings import spelled
 from dpnb.sql.split import Splitter
@@ -44,6 +45,7 @@ _HINTS = {
     "into": ("INTO is not supported", "Leave INTO out."),
     "sample": ("sampling is not supported", "Leave it out; noise is added for you."),
     "hint": ("hints are not supported", "Leave the hint out."),
+    "locks": ("FOR UPDATE is not supported", "Leave it out."),
 }
 _RANGES = "Name columns only. For ranges of a number, declare its bins in the schema."
 
@@ -104,6 +106,7 @@ def answered(
     return _parsed(text, tables, params, False, (), True, public)
 
 
+@silent()
 def _parsed(
     text: str,
     tables: Mapping[str, Table],

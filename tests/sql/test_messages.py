@@ -6,6 +6,7 @@ import re
 
 import pandas as pd
 import pytest
+import sqlglot
 
 from dpnb import Budget, Category, Date, Integer, Real, Schema, Session, Table, Unit
 from dpnb.errors import SqlError
@@ -161,3 +162,18 @@ def test_the_answer_says_that_undeclared_values_count():
         assert "Undeclared" not in repr(
             session.query("SELECT COUNT(*) FROM t WHERE city LIKE 'P%'", rho=1)
         )
+
+
+@pytest.mark.parametrize(
+    ("sql", "what"),
+    [
+        ("SELECT COUNT(*) FROM t FOR UPDATE", "FOR UPDATE is not supported"),
+        ("SELECT TO_NUMBER('3', '9') + COUNT(*) FROM t", "this expression is not supported"),
+    ],
+)
+def test_the_parser_writes_no_warnings_of_its_own(sql, what, caplog):
+    assert what in refusal(sql).what
+    assert caplog.records == []
+    # but what others read is none of dpnb's business
+    sqlglot.parse_one("SELECT TO_NUMBER('3', '9')").sql(dialect="duckdb")
+    assert caplog.records
