@@ -45,9 +45,9 @@ def grid(starts: Sequence[Code], scale: Scale) -> Grid | None:
 
     Examples
     --------
-    >>> tens = grid([-15.0, -10.0, 0.0, 10.0, 20.0], Scale(-15.0, 25.0, integral=False))
+    >>> tens = grid([0.0, 10.0, 20.0, 30.0, 40.0], Scale(0.0, 45.0, integral=False))
     >>> tens, tens.place("x"), grid([0.0, 1.0, 2.0, 4.0], Scale(0.0, 9.0, integral=False))
-    (Grid(shift=0.0, step=10.0, first=-2), "FLOOR(x / CAST('10.0' AS DOUBLE))", None)
+    (Grid(shift=0.0, step=10.0, first=0), "FLOOR(x / CAST('10.0' AS DOUBLE))", None)
     """
     if scale.integral or len(starts) < _FEWEST:
         return None

@@ -51,7 +51,7 @@ class Partition:
     >>> from dpnb.schema.columns import Integer
     >>> age = declared("age", {"age": Integer(17, 90, bins=[17, 30, 90])})
     >>> age.size, age.within(1)
-    (2, Within(column='age', intervals=((31, 90),), null=False))
+    (2, Within(column='age', intervals=((31, 90),), null=False, period=None))
     """
 
     column: str

@@ -40,7 +40,7 @@ def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
-            "spark.driver.memory": "2g",
+            "spark.driver.memory": "3g",
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -Dderby.system.home="
             + str(folder),
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
