@@ -60,8 +60,8 @@ class Shown:
         display("elements").write_page(path, self._repr_html_())
 
 
-class Documented(Shown):
-    """Base of objects that are shown as a document, which is the same in every medium."""
+class Written(Shown):
+    """Base of objects that can be put into a text."""
 
     __slots__ = ()
 
@@ -75,6 +75,12 @@ class Documented(Shown):
         """
         markdown: str = card_of(self).markdown(self)
         return markdown
+
+
+class Documented(Written):
+    """Base of objects that are shown as a document, which is the same in every medium."""
+
+    __slots__ = ()
 
     def to_latex(self) -> str:
         """Return what is shown as LaTeX, which needs no package.

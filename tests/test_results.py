@@ -13,7 +13,7 @@ import pytest
 import dpnb
 from dpnb import results
 from dpnb.display.cards import Card
-from dpnb.results import Documented, Result, Shown
+from dpnb.results import Documented, Result, Shown, Written
 from tests.kit import source
 
 pytestmark = pytest.mark.fast
@@ -41,7 +41,12 @@ def kinds() -> Iterator[type[Shown]]:
     for path, tree in source.modules().items():
         for node in tree.body:
             bases = {getattr(base, "id", "") for base in getattr(node, "bases", ())}
-            if isinstance(node, ast.ClassDef) and bases & {"Shown", "Documented", "Result"}:
+            if isinstance(node, ast.ClassDef) and bases & {
+                "Shown",
+                "Written",
+                "Documented",
+                "Result",
+            }:
                 module = import_module(f"dpnb.{path.removesuffix('.py').replace('/', '.')}")
                 yield getattr(module, node.name)
 
@@ -51,7 +56,7 @@ def test_every_kind_of_result_has_a_card() -> None:
     found = list(kinds())
     assert len(found) >= 19
     for kind in found:
-        if kind in (Result, Documented):
+        if kind in (Result, Documented, Written):
             assert not hasattr(kind, "card")
             continue
         card = results.card_of(kind.__new__(kind))

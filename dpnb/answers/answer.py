@@ -18,7 +18,7 @@ from dpnb.estimation.formula import text
 from dpnb.estimation.intervals import Mode
 from dpnb.formats import label
 from dpnb.privacy.loss import guarantee
-from dpnb.results import Bill, Billed, Result, card_of, to_plain
+from dpnb.results import Bill, Billed, Result, Written, to_plain
 from dpnb.schema.partition import Label
 from dpnb.schema.schema import unit_text
 from dpnb.sql.functions import Function
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Answer(Billed, Result):
+class Answer(Billed, Result, Written):
     """The answer to one statement. Holds released values only.
 
     Attributes
@@ -433,17 +433,6 @@ class Answer(Billed, Result):
             "dpnb": dpnb.__version__,
             **({"parts": [one.record() for one in self.branches]} if self.branches else {}),
         }
-
-    def to_markdown(self) -> str:
-        """Return the shown rows as a Markdown table with its sentences.
-
-        Returns
-        -------
-        str
-            GitHub-flavoured Markdown.
-        """
-        markdown: str = card_of(self).markdown(self)
-        return markdown
 
 
 def _distributions(output: Estimates) -> dict[str, Any]:

@@ -177,7 +177,7 @@ def _last(query: Query) -> tuple[Column, ...]:
 
 
 def _ranks(union: Union, place: int) -> dict[partition.Label | None, int]:
-    """Return the places of a column's labels in their declared order; empty if there is no one order."""
+    """Return the places of a column's labels in their declared order; empty if its parts differ in it."""
     found: list[dict[partition.Label | None, int]] = []
     for query in union.branches:
         expression = _last(query)[place].expression

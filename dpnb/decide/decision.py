@@ -11,7 +11,7 @@ from dpnb.estimation.estimates import Intervals, cut
 from dpnb.formats import label
 from dpnb.privacy.calibrate import NoiseDistribution
 from dpnb.privacy.loss import PrivacyLoss, guarantee
-from dpnb.results import Bill, Billed, Result, card_of, display, to_plain
+from dpnb.results import Bill, Billed, Result, Written, display, to_plain
 from dpnb.schema.partition import Label
 from dpnb.sql.functions import Function
 
@@ -129,7 +129,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Decision(Billed, Result):
+class Decision(Billed, Result, Written):
     """Which declared groups satisfy a condition. Holds released values only.
 
     Attributes
@@ -484,17 +484,6 @@ class Decision(Billed, Result):
             "guarantee": guarantee(self.conditional),
             "dpnb": dpnb.__version__,
         }  # fmt: skip
-
-    def to_markdown(self) -> str:
-        """Return the selected groups as a Markdown table with the statements.
-
-        Returns
-        -------
-        str
-            In GitHub's form.
-        """
-        markdown: str = card_of(self).markdown(self)
-        return markdown
 
 
 def _plain_reading(reading: Reading) -> dict[str, Any]:

@@ -52,10 +52,18 @@ def cost(bill: Bill) -> Words:
 
 
 def in_epsilon(bill: Bill) -> str:
-    """Return what was spent and is left as epsilons, in words; '' where they are counted."""
+    """Return what was spent and the limit as epsilons, in words; '' where these are counted.
+
+    They are not said as parts of each other: half of the budget is more than half of its epsilon.
+    """
     if not bill.privacy.counts_rho or bill.delta is None:
         return ""
     spent, cap = bill.spent, bill.cap
     total = amount_text(cap.epsilon_at(bill.delta, bill.privacy))
     now = amount_text(spent.epsilon_at(bill.delta, bill.privacy)) if spent.rho else "0"
-    return f"In epsilon, at delta {amount_text(bill.delta)}: {now} of {total}."
+    some = bill.remaining.level(bill.privacy) > 0
+    limit = loss_text(cap, bill.privacy, None, limit=some)
+    return (
+        f"At delta {amount_text(bill.delta)}, {loss_text(spent, bill.privacy, None)} amounts to "
+        f"epsilon {now}, and {limit} to epsilon {total}."
+    )

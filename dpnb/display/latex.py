@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dpnb.display.document import Document, Facts, Note, Table, Track, Words, plain
+from dpnb.display.document import Document, Table
 from dpnb.display.text import lines_of
+from dpnb.display.writing import Language
 from dpnb.errors import printable
 
 _ESCAPED = {
@@ -18,25 +19,6 @@ def latex(value: str) -> str:
     return "".join(_ESCAPED.get(character, character) for character in printable(value))
 
 
-def document_latex(shown: Document) -> str:
-    """Return a result as LaTeX."""
-    blocks = [rf"\textbf{{{latex(banner.text)}}}" for banner in shown.banners]
-    blocks += [latex(shown.kind), rf"\textbf{{{latex(plain(shown.title))}}}"]
-    blocks += [_sentence(one.words) for one in shown.findings]
-    for part in shown.parts:
-        match part:
-            case Table():
-                blocks += [latex(part.name), _tabular(part)]
-            case Facts():
-                blocks += [f"{latex(name)}: {_sentence(said)}" for name, said in part.pairs]
-            case Track() | Note():
-                blocks.append(_sentence(part.words))
-    foot = shown.foot
-    sentences = () if foot is None else (foot.cost, foot.left.words, foot.sure)
-    blocks += [_sentence(one) for one in (*sentences, *shown.fine)]
-    return "\n\n".join(block for block in blocks if block)
-
-
 def _tabular(table: Table) -> str:
     places = "".join("r" if column.end else "l" for column in table.columns)
     lines = [[column.head for column in table.columns], *lines_of(table)]
@@ -44,8 +26,13 @@ def _tabular(table: Table) -> str:
     return "\n".join([rf"\begin{{tabular}}{{{places}}}", head, r"\hline", *body, r"\end{tabular}"])
 
 
-def _sentence(words: Words) -> str:
-    return "".join(
-        rf"\textbf{{{latex(span.text)}}}" if span.style == "strong" else latex(span.text)
-        for span in words
-    )
+def _strong(value: str) -> str:
+    return rf"\textbf{{{latex(value)}}}"
+
+
+_LATEX = Language(latex, _strong, _tabular, "\n\n".join)
+
+
+def document_latex(shown: Document) -> str:
+    """Return a result as LaTeX."""
+    return _LATEX.document(shown)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpnb.answers.question import Question
 from dpnb.explain.remaining import Effect, effect
 from dpnb.privacy.loss import guarantee
-from dpnb.results import Bill, Billed, Result, card_of, to_plain
+from dpnb.results import Bill, Billed, Result, Written, to_plain
 from dpnb.schema.schema import unit_text
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Explanation(Billed, Result):
+class Explanation(Billed, Result, Written):
     """The predicates with the largest influence on a difference. Holds released values only.
 
     Attributes
@@ -230,14 +230,3 @@ class Explanation(Billed, Result):
             "guarantee": guarantee(self.conditional),
             "dpnb": dpnb.__version__,
         }
-
-    def to_markdown(self) -> str:
-        """Return the rows as a Markdown table with its sentences.
-
-        Returns
-        -------
-        str
-            GitHub-flavoured Markdown.
-        """
-        markdown: str = card_of(self).markdown(self)
-        return markdown

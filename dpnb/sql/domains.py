@@ -268,7 +268,7 @@ class Domains:
             pattern = part.expression
             if isinstance(pattern, exp.Literal) and not _is_pattern(str(pattern.this)):
                 self.refuse(
-                    "this is no regular expression",
+                    "this is not a valid regular expression",
                     "Close its brackets, and repeat no part more than 1,000 times.",
                     pattern,
                 )

@@ -44,7 +44,7 @@ SURFACES = {
 """Where texts are made. The longest pattern counts."""
 SILENT = {
     "backend.py", "display/__init__.py", "display/cards/__init__.py", "display/document.py", "display/latex.py",
-    "display/markdown.py", "published.py",
+    "display/markdown.py", "display/writing.py", "published.py",
 }  # fmt: skip
 """Modules without texts."""
 _WORD = re.compile(r"[^\W\d]{2,}")

@@ -655,10 +655,15 @@ REFUSED = [
         "CAST(x AS VARCHAR)",
     ),
     ("SELECT COUNT(*) FROM t WHERE age // 0 = 1", "this divides by 0", "age // 0", "the divisor"),
-    ("SELECT COUNT(*) FROM t WHERE sex SIMILAR TO '('", "no regular expression", "'('", "brackets"),
+    (
+        "SELECT COUNT(*) FROM t WHERE sex SIMILAR TO '('",
+        "not a valid regular expression",
+        "'('",
+        "brackets",
+    ),
     (
         "SELECT COUNT(*) FROM t WHERE regexp_matches(sex, '((a{1,99}){1,99}){1,99}')",
-        "this is no regular expression",
+        "this is not a valid regular expression",
         "a{1,99}",
         "no part more than 1,000 times",
     ),
