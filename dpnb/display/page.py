@@ -26,7 +26,7 @@ from dpnb.display.elements import text as escaped
 
 SHORT = 18
 """Longest text of a cell that stays on one line, in characters."""
-LONG = 60
+LONG = 40
 """A text of more letters has a line of its own where the card is narrow."""
 UNSURE = '<li class="dp-q">'
 _SMALL = re.compile(r"(?<![\w.])[\d.]+e-\d+")
