@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 from axe_playwright_python.sync_playwright import Axe
 
@@ -37,8 +38,28 @@ def convert(target, path, *options):
     subprocess.run(command, check=True, capture_output=True, timeout=120)
 
 
+def settles(read, wanted):
+    """Assert that what `read` returns becomes `wanted` soon: a page is drawn after the event."""
+    deadline = time.monotonic() + 10
+    while read() != wanted and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert read() == wanted
+
+
 def focused(page):
     return page.evaluate("document.activeElement.ariaLabel")
+
+
+def outline(page):
+    """Return the style of the line around what has the focus."""
+    return page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+
+
+def overflow(page):
+    """Return by how many pixels the widest output of the page exceeds its place."""
+    return page.locator(".jp-OutputArea-output").evaluate_all(
+        "all => Math.max(...all.map(el => el.scrollWidth - el.clientWidth))"
+    )
 
 
 def ask_kernel(page, expression):

@@ -8,7 +8,17 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.kit.pages import ask_kernel, assert_accessible, convert, focused, outputs, view
+from tests.kit.pages import (
+    ask_kernel,
+    assert_accessible,
+    convert,
+    focused,
+    outline,
+    outputs,
+    overflow,
+    settles,
+    view,
+)
 
 pytestmark = pytest.mark.lab
 
@@ -90,22 +100,19 @@ class TestLive:
         came = names(part)
         part.locator("tbody tr").first.click()
         part.get_by_role("button", name="rank").click()
-        assert sorting(part) == [None, None, "ascending"]
-        assert names(part) == [came[1], came[2], came[0], came[3], came[4]]
+        settles(lambda: sorting(part), [None, None, "ascending"])
+        settles(lambda: names(part), [came[1], came[2], came[0], came[3], came[4]])
         expect(part.locator(".dpnb-picked")).to_contain_text(FIRST)
         part.get_by_role("button", name="predicate").click()
-        assert names(part) == sorted(came)
+        settles(lambda: names(part), sorted(came))
         part.get_by_role("button", name="influence").click()
-        assert names(part) == came
-        assert sorting(part) == [None, "descending", None]
+        settles(lambda: names(part), came)
+        settles(lambda: sorting(part), [None, "descending", None])
 
     def test_what_is_picked_is_known_in_python_and_back(self, page):
         linked = outputs(page, 2).first
         linked.locator("tbody tr").nth(3).click()
-        for _ in range(100):
-            if ask_kernel(page, "str(widget.selected)") == "3":
-                break
-            page.wait_for_timeout(50)
+        settles(lambda: ask_kernel(page, "str(widget.selected)"), "3")
         said = linked.locator("output").inner_text()
         words = "__import__('importlib').import_module('dpnb.display.cards.explanation_words')"
         sentence = f"{words}.row_sentence(explanation, widget.row)"
@@ -127,8 +134,7 @@ class TestLive:
     def test_a_narrow_window_needs_no_sideways_scrolling(self, page):
         view(page).locator("tbody tr").first.click()
         page.set_viewport_size({"width": 600, "height": 900})
-        for wide in page.locator(".jp-OutputArea-output").all():
-            assert wide.evaluate("el => el.scrollWidth - el.clientWidth") <= 0
+        settles(lambda: overflow(page) <= 0, True)
 
     def test_where_0_is_marked_is_where_bars_part(self, page):
         bars = outputs(page, 3).locator("td.dpnb-signed")
@@ -154,17 +160,17 @@ class TestKeyboard:
         part, cells = view(page), page.locator(".jp-Cell").count()
         part.get_by_role("button", name="predicate").focus()
         page.keyboard.press("Enter")
-        assert sorting(part) == ["ascending", None, None]
+        settles(lambda: sorting(part), ["ascending", None, None])
         page.keyboard.press("Space")
-        assert sorting(part) == ["descending", None, None]
+        settles(lambda: sorting(part), ["descending", None, None])
         for key in ("Tab", "Tab", "Tab"):
             page.keyboard.press(key)
         for key in ("Home", "ArrowDown", "Space", "b", "a", "x"):
             page.keyboard.press(key)
         expect(part.locator("tbody tr").nth(1)).to_have_class(re.compile("dpnb-picked"))
-        assert focused(page) == f"Pick {names(part)[1]}"
+        settles(lambda: focused(page), f"Pick {names(part)[1]}")
         page.keyboard.press("End")
-        assert focused(page) == f"Pick {names(part)[-1]}"
+        settles(lambda: focused(page), f"Pick {names(part)[-1]}")
         assert page.locator(".jp-Cell").count() == cells
 
     def test_the_longer_meanings_are_opened_by_key(self, page):
@@ -178,8 +184,7 @@ class TestKeyboard:
     def test_the_focus_is_visible(self, page):
         view(page).get_by_role("button", name="rank").focus()
         page.keyboard.press("Tab")
-        style = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-        assert style == "solid"
+        settles(lambda: outline(page), "solid")
 
     def test_every_control_keeps_its_keys(self, page):
         controls = page.locator(".dpnb :is(select, button, summary, input, [tabindex])")
@@ -199,7 +204,7 @@ class TestReopened:
         expect(record.locator("table")).to_be_visible()
         expect(view(page)).to_be_hidden()
         record.get_by_role("button", name="predicate").click()
-        assert names(record) == sorted(names(record))
+        settles(lambda: names(record) == sorted(names(record)), True)
         record.locator("tbody tr").filter(has_text="Bachelors").click()
         expect(record.locator("output")).to_contain_text("Leaving out the rows with education")
 

@@ -8,7 +8,15 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.kit.pages import ask_kernel, assert_accessible, convert, focused, outputs
+from tests.kit.pages import (
+    ask_kernel,
+    assert_accessible,
+    convert,
+    focused,
+    outputs,
+    overflow,
+    settles,
+)
 
 pytestmark = pytest.mark.lab
 
@@ -99,8 +107,9 @@ class TestLive:
         slider.focus()
         page.keyboard.press("End")
         expect(said).to_contain_text("99.99 % confidence interval: ")
-        assert slider.get_attribute("aria-valuetext") == "99.99 %"
-        assert part.locator(".dpnb-width .dpnb-mark").bounding_box()["width"] > width
+        expect(slider).to_have_attribute("aria-valuetext", "99.99 %")
+        mark = part.locator(".dpnb-width .dpnb-mark")
+        settles(lambda: mark.bounding_box()["width"] > width, True)
 
     @pytest.mark.parametrize("presses", [0, 10, 20])
     def test_the_shading_of_the_curve_follows_the_slider(self, page, presses):
@@ -114,8 +123,11 @@ class TestLive:
             boxes = [part.locator(one).bounding_box() for one in (inner, outer)]
             return boxes[0]["width"] / boxes[1]["width"]
 
-        shaded = share(".dpnb-density .dpnb-within", ".dpnb-density .dpnb-ground")
-        assert shaded == pytest.approx(share(".dpnb-width .dpnb-mark", ".dpnb-width"), abs=0.02)
+        def apart():
+            shaded = share(".dpnb-density .dpnb-within", ".dpnb-density .dpnb-ground")
+            return abs(shaded - share(".dpnb-width .dpnb-mark", ".dpnb-width"))
+
+        settles(lambda: apart() < 0.02, True)
 
     def test_a_group_is_picked_by_row_and_by_list(self, page):
         part = live(page, 3)
@@ -134,10 +146,7 @@ class TestLive:
         ask_kernel(page, "setattr(widget, 'number', 250.0)")
         expect(linked.get_by_label("number to compare with")).to_have_value("250")
         linked.get_by_label("number to compare with").fill("300")
-        for _ in range(100):
-            if ask_kernel(page, "str(widget.number)") == "300.0":
-                break
-            page.wait_for_timeout(50)
+        settles(lambda: ask_kernel(page, "str(widget.number)"), "300.0")
         told = ask_kernel(page, "widget.said")
         expect(linked.locator("output").first).to_have_text(told)
 
@@ -152,8 +161,7 @@ class TestLive:
 
     def test_a_narrow_window_needs_no_sideways_scrolling(self, page):
         page.set_viewport_size({"width": 600, "height": 900})
-        for wide in page.locator(".jp-OutputArea-output").all():
-            assert wide.evaluate("el => el.scrollWidth - el.clientWidth") <= 0
+        settles(lambda: overflow(page) <= 0, True)
 
 
 class TestKeyboard:
@@ -166,7 +174,7 @@ class TestKeyboard:
         expect(part.locator("output").first).to_contain_text("is below")
         page.keyboard.press("ArrowUp")
         page.keyboard.press("Tab")
-        assert focused(page) == "number to compare with"
+        settles(lambda: focused(page), "number to compare with")
         page.keyboard.press("Control+a")
         page.keyboard.type("100")
         expect(part.locator("output").first).to_have_text(CHANCE)

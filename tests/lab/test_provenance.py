@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from tests.kit.pages import ask_kernel, convert, outputs
+from tests.kit.pages import ask_kernel, convert, outline, outputs, settles
 
 pytestmark = pytest.mark.lab
 
@@ -225,8 +225,7 @@ class TestLive:
         page.keyboard.press("Tab")
         page.keyboard.press("Space")
         expect(result(page)).to_contain_text("alice and bob together")
-        style = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-        assert style == "solid"
+        settles(lambda: outline(page), "solid")
         page.keyboard.press("b")
         page.keyboard.press("a")
         assert page.locator(".jp-Cell").count() == count

@@ -10,7 +10,17 @@ import sys
 import pytest
 from playwright.sync_api import expect
 
-from tests.kit.pages import ask_kernel, assert_accessible, convert, focused, outputs, view
+from tests.kit.pages import (
+    ask_kernel,
+    assert_accessible,
+    convert,
+    focused,
+    outline,
+    outputs,
+    overflow,
+    settles,
+    view,
+)
 
 pytestmark = pytest.mark.lab
 
@@ -135,12 +145,9 @@ class TestLive:
         linked = outputs(page, 2).first
         linked.locator("tbody tr").nth(0).click()
         linked.locator("tbody tr").nth(1).click()
-        said = linked.locator("output").inner_text()
         # the front end sends the second pick when the kernel has taken in the first
-        for _ in range(100):
-            if ask_kernel(page, "str(len(widget.selected))") == "2":
-                break
-            page.wait_for_timeout(50)
+        settles(lambda: ask_kernel(page, "str(len(widget.selected))"), "2")
+        said = linked.locator("output").inner_text()
         assert ask_kernel(page, "widget.question.sentence") == said
         ask_kernel(page, "setattr(widget, 'selected', list(answer.rows[2:4]))")
         expect(linked.get_by_label("Is")).to_have_value(re.compile(r"\d+"))
@@ -151,7 +158,7 @@ class TestLive:
         name = view(page).locator("tbody th").first
         light = name.evaluate(ink)
         lab.theme(page, "Dark")
-        assert name.evaluate(ink) != light
+        settles(lambda: name.evaluate(ink) != light, True)
 
     @pytest.mark.parametrize("theme", ["Light", "Dark"])
     def test_axe_finds_nothing(self, lab, page, theme):
@@ -162,9 +169,7 @@ class TestLive:
     def test_a_narrow_window_needs_no_sideways_scrolling(self, page):
         choose(view(page))
         page.set_viewport_size({"width": 600, "height": 900})
-        for wide in page.locator(".jp-OutputArea-output").all():
-            over = wide.evaluate("el => el.scrollWidth - el.clientWidth")
-            assert over <= 0
+        settles(lambda: overflow(page) <= 0, True)
 
     def test_after_a_reload_the_widget_is_back_with_its_selection(self, lab, page):
         view(page).locator("tbody tr").nth(2).click()
@@ -190,7 +195,7 @@ class TestKeyboard:
         for key in ("End", "Home", "b", "a", "x", "ArrowUp"):
             page.keyboard.press(key)
         assert self.cells(page) == before
-        assert focused(page) == f"Pick {FIRST}"
+        settles(lambda: focused(page), f"Pick {FIRST}")
 
     def test_a_list_is_set_by_letters_and_arrows(self, page):
         before = self.cells(page)
@@ -215,8 +220,7 @@ class TestKeyboard:
     def test_the_focus_is_visible(self, page):
         view(page).locator(".dpnb-pick").first.focus()
         page.keyboard.press("ArrowDown")
-        style = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-        assert style == "solid"
+        settles(lambda: outline(page), "solid")
 
     def test_every_control_keeps_its_keys(self, page):
         controls = page.locator(".dpnb :is(select, button, summary, input, [tabindex])")
