@@ -14,7 +14,6 @@ parts is constant between the break points of all parts.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -24,7 +23,7 @@ from sqlglot import expressions as exp
 
 from dpnb.codes import Code, StepFunction
 from dpnb.schema.columns import Kind
-from dpnb.sql.dataless import SECONDS, EvaluationError, TimeLimitError, evaluate
+from dpnb.sql.dataless import EvaluationError, evaluate, time_limit
 from dpnb.sql.outputs import (
     MOST_PIECES,
     TYPES,
@@ -272,12 +271,11 @@ class _Oracle:
     def __init__(self, kind: Kind) -> None:
         self.kind, self.integral = kind, kind.scale.integral
         self._types: dict[str, str] = {}
-        self._end = time.thread_time() + SECONDS
+        self._in_time = time_limit()
 
     def outputs(self, text: str, places: Places) -> tuple[Values, Mask, Code | None]:
         """Return outputs, which are missing, and the first fault; shapes (places,)."""
-        if time.thread_time() > self._end:
-            raise TimeLimitError
+        self._in_time()
         if text not in self._types:
             self._types[text] = type_of(text, self.kind)
         codes = _codes(places, integral=self.integral)

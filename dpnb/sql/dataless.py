@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
@@ -82,6 +83,20 @@ def parsed(text: str) -> list[Any]:
             "the statement could not be parsed",
             "Nothing was charged. Free some memory, and try again.",
         ) from None
+
+
+def time_limit() -> Callable[[], None]:
+    """Return a check for an evaluation in steps: it raises if this thread computes for too long.
+
+    The check raises TimeLimitError once :data:`SECONDS` have been spent since it was made.
+    """
+    end = time.thread_time() + SECONDS
+
+    def check() -> None:
+        if time.thread_time() > end:
+            raise TimeLimitError
+
+    return check
 
 
 def evaluate(select: str, parameters: Sequence[Any] = ()) -> Arrays:

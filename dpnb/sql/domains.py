@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -27,7 +26,7 @@ from dpnb.schema.timestamps import ZONELESS, Date, Timestamp, has_zone, text_of
 from dpnb.schema.types import Boolean
 from dpnb.sql.breaks import MOST_CODES, RangeError, is_searched, searched
 from dpnb.sql.constants import is_constant
-from dpnb.sql.dataless import SECONDS, EvaluationError, TimeLimitError, evaluate
+from dpnb.sql.dataless import EvaluationError, TimeLimitError, evaluate, time_limit
 from dpnb.sql.functions import WRITTEN, Subject, written
 from dpnb.sql.grains import Cells, cells_of, period_of
 from dpnb.sql.grammar import NUMBER, is_written, longest
@@ -74,11 +73,10 @@ def _enumerated(
     low, high = _evaluated_codes(kind, cells)
     pieces: list[tuple[Code, Code, Plain | None]] = []
     fault: Code | None = None
-    end = time.thread_time() + SECONDS
+    in_time = time_limit()
     firsts = range(low, high + 1) if cells is None else cells.starts(low, high)
     for start in range(0, len(firsts), at_once):
-        if time.thread_time() > end:
-            raise TimeLimitError
+        in_time()
         within, after = firsts[start : start + at_once], firsts[start + 1 : start + at_once + 1]
         values, missing, first = outputs(text, kind, within, type_name)
         fault = first if fault is None else fault
@@ -210,7 +208,10 @@ class Domains:
         kind, found = self.kinds[column], self._evaluated(node, column)
         fault = found.fault
         if fault is not None and rows is not None:
-            fault = self._fault(node, kind, found.function, rows(column))
+            try:
+                fault = self._fault(node, kind, found.function, rows(column))
+            except TimeLimitError:
+                self.refuse_slow(node)
         if fault is not None:
             self.refuse(
                 f"this has no finite result for {self.shown(column)} = {self._value(kind, fault)}",
@@ -260,7 +261,11 @@ class Domains:
                 node,
             )
         except TimeLimitError:
-            self.refuse("this takes too long to evaluate", "Make it simpler.", node)
+            self.refuse_slow(node)
+
+    def refuse_slow(self, node: Node) -> NoReturn:
+        """Refuse an expression that takes more than the time of one evaluation."""
+        self.refuse("this takes too long to evaluate", "Make it simpler.", node)
 
     def _refuse_cause(self, node: Node, column: str, error: EvaluationError) -> None:
         """Refuse patterns that cannot be read, division by 0 and what is too large, for what they are."""
@@ -292,7 +297,7 @@ class Domains:
             support = function.over(kind.scale).support
             missing = kind.scale.intersection(codes, kind.scale.complement(support))
             return missing[0][0] if missing else None
-        text, at_once, end = self.text(node), self.at_once(node, kind), time.thread_time() + SECONDS
+        text, at_once, in_time = self.text(node), self.at_once(node, kind), time_limit()
         type_name = type_of(text, kind)
         if cells is not None and cells.period is not None:
             first, _ = _evaluated_codes(kind, cells)
@@ -301,12 +306,10 @@ class Domains:
             every = range(int(low), int(high) + 1)
             firsts = every if cells is None else cells.starts(int(low), int(high))
             for start in range(0, len(firsts), at_once):
-                part = firsts[start : start + at_once]
-                fault = outputs(text, kind, part, type_name)[2]
+                in_time()
+                fault = outputs(text, kind, firsts[start : start + at_once], type_name)[2]
                 if fault is not None:
                     return fault
-                if time.thread_time() > end:
-                    return part[0]
         return None
 
     def at_once(self, node: Node, kind: Kind) -> int:

@@ -238,6 +238,14 @@ class TestLimits:
         with pytest.raises(dataless.TimeLimitError):
             dataless.evaluate("SELECT COUNT(*) AS y FROM range(10_000_000_000)")
 
+    def test_no_value_is_blamed_where_only_the_time_is_over(self, monkeypatch):
+        text = "SELECT SUM(1 // age) FROM t WHERE age > 0"
+        assert parse(text, TABLES).outputs
+        # what is asked of the rows alone is not kept
+        monkeypatch.setattr(dataless, "SECONDS", -1.0)
+        with pytest.raises(SqlError, match="this takes too long to evaluate"):
+            parse(text.replace("> 0", "> 1"), TABLES)
+
 
 class TestDatalessConnection:
     @pytest.mark.parametrize(
