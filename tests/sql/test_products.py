@@ -211,7 +211,7 @@ def test_many_ranges_are_described_in_words():
 
 
 def test_conditions_that_take_long_or_change_often_are_refused(monkeypatch):
-    monkeypatch.setattr("dpnb.sql.products.SECONDS", -1.0)
+    monkeypatch.setattr("dpnb.sql.dataless.SECONDS", -1.0)
     with pytest.raises(SqlError, match="takes too long"):
         where("a * a > b + b - 1")
     monkeypatch.undo()
