@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import expressions as exp
@@ -17,6 +17,7 @@ from dpnb.errors import SqlError
 from dpnb.schema.table import Table
 from dpnb.sql.conjuncts import conjunction, conjuncts
 from dpnb.sql.constants import Constants, is_constant
+from dpnb.sql.grouped import AGGREGATES, alike, columns_of, key_of, outside, replaced
 from dpnb.sql.names import folded, own_nodes
 from dpnb.sql.source import Node, Source, bare
 from dpnb.sql.spellings import marked, positioned, unaliased
@@ -27,7 +28,6 @@ PLACE = "place"
 """What a column of ORDER BY says in its ``meta``: the place of the column of the lines that it means."""
 _MARKS = (exp.Grouping, exp.GroupingId)
 _SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
-AGGREGATES = exp.AggFunc | exp.Filter | exp.WithinGroup | exp.Query
 _LETTERS = 60
 """Longest name that an expression gives to its column."""
 _CLAUSES = {
@@ -82,41 +82,6 @@ def _marks(select: exp.Select) -> Iterator[Node]:
     for clause in (*select.expressions, *clauses):
         if clause is not None:
             yield from (node for node in own_nodes(clause) if isinstance(node, _MARKS))
-
-
-def alike(one: Node, other: Node) -> bool:
-    """Return whether two expressions are the same, with or without the tables of their columns.
-
-    Examples
-    --------
-    >>> import sqlglot
-    >>> alike(*map(sqlglot.parse_one, ("t.age + 1", "(AGE + 1)")))
-    True
-    """
-    one, other = bare(one), bare(other)
-    if type(one) is not type(other):
-        return False
-    for a, b in zip(one.find_all(exp.Column), other.find_all(exp.Column), strict=False):
-        qualified = a.table and b.table
-        if folded(a.name) != folded(b.name) or (qualified and folded(a.table) != folded(b.table)):
-            return False
-    return bool(_plain(one) == _plain(other))
-
-
-def _plain(node: Node) -> Node:
-    """Return an expression whose columns have no tables, and no other spelling."""
-
-    def put(part: Node) -> Node:
-        if isinstance(part, exp.Column) and isinstance(part.this, exp.Identifier):
-            return exp.column(exp.to_identifier(folded(part.name), quoted=True))
-        return part
-
-    return node.transform(put)
-
-
-def outside(node: Node) -> Iterator[Node]:
-    """Yield the parts of an expression that are not inside an aggregate."""
-    yield from node.walk(prune=lambda part: isinstance(part, AGGREGATES))
 
 
 class _Reader:
@@ -288,30 +253,21 @@ class _Reader:
 
         def new(part: Node) -> Node | None:
             if isinstance(part, _MARKS):
-                return exp.Literal.number(self._grouping(part, left))
+                return self._in_place_of(part, exp.Literal.number(self._grouping(part, left)))
             place = self._place(part, self.keys)
             if place is None and isinstance(part, exp.Column) and not part.table:
                 place = self._place(aliases.get(folded(part.name), part), self.keys)
-            return exp.Null() if place in left else None
+            return self._in_place_of(part, exp.Null()) if place in left else None
 
-        return self._replaced(node, new)
+        def emptied(part: Node) -> Node:
+            # operators on NULL are NULL
+            return exp.Null() if is_constant(part) and part.find(exp.Null) else part
 
-    def _replaced(self, node: Node, new: Callable[[Node], Node | None]) -> Node:
-        """Return a copy with other nodes for some outside of aggregates, the largest first."""
-        found = new(node)
-        if found is not None:
-            return marked(found, self.source.span(node))
-        if isinstance(node, AGGREGATES):
-            return node.copy()
-        copy = node.copy()
-        for name, value in node.args.items():
-            if isinstance(value, exp.Expression):
-                copy.set(name, self._replaced(value, new))
-            elif isinstance(value, list):
-                parts = [self._replaced(one, new) if isinstance(one, exp.Expression) else one for one in value]  # fmt: skip
-                copy.set(name, parts)
-        # operators on NULL are NULL
-        return exp.Null() if is_constant(copy) and copy.find(exp.Null) else copy
+        return replaced(node, new, emptied)
+
+    def _in_place_of(self, node: Node, found: Node) -> Node:
+        """Return a node that errors show where another one was written."""
+        return marked(found, self.source.span(node))
 
     def _having(self, left: Collection[int]) -> list[Node] | None:
         """Return what HAVING asks of the lines of a set; None if none can satisfy it."""
@@ -375,7 +331,7 @@ class _Reader:
             elif item is not None:
                 meant = [self._line(int(inner.this) - 1 + added)]
             else:
-                meant = [self._replaced(inner, self._of_line)]
+                meant = [replaced(inner, self._of_line)]
             for one in meant:
                 copy = term.copy()
                 copy.set("this", one) if isinstance(term, exp.Ordered) else None
@@ -398,45 +354,9 @@ class _Reader:
         if isinstance(node, exp.Column) and not node.table:
             for place, item in enumerate(self.items):
                 if isinstance(item, exp.Alias) and folded(item.alias) == folded(node.name):
-                    return self._line(place)
+                    return self._in_place_of(node, self._line(place))
         found = self._place(node, [unaliased(item) for item in self.items])
         if found is None and isinstance(node, exp.Column | AGGREGATES):
             found = len(self.items)
             self.items.append(node.copy())
-        return None if found is None else self._line(found)
-
-
-def key_of(source: Source, select: exp.Select, columns: Collection[str], node: Node) -> Node:
-    """Return what a key is: of a position or an alias, the column of the SELECT list.
-
-    ``columns`` are those of FROM, which come before aliases.
-    """
-    items = select.expressions
-    item = positioned(source, items, node, "GROUP BY")
-    if item is not None:
-        return unaliased(item)
-    if isinstance(node, exp.Column) and not node.table and folded(node.name) not in columns:
-        for one in items:
-            if isinstance(one, exp.Alias) and folded(one.alias) == folded(node.name):
-                return unaliased(one)
-    return node
-
-
-def columns_of(
-    select: exp.Select, tables: Mapping[str, Table], queries: Mapping[str, Node]
-) -> set[str]:
-    """Return the names of the columns of FROM; ``queries`` are CTEs."""
-    known = {name.casefold(): table for name, table in tables.items()}
-    start = select.args.get("from_")
-    names: set[str] = set()
-    for entry in (start, *(select.args.get("joins") or ())):
-        node = None if entry is None else entry.this
-        query = queries.get(folded(node.name)) if isinstance(node, exp.Table) else node
-        query = query.this if isinstance(query, exp.CTE | exp.Subquery) else query
-        if isinstance(query, exp.Select) and any(item.is_star for item in query.expressions):
-            names |= columns_of(query, tables, queries)
-        if isinstance(query, exp.Select):
-            names |= {folded(item.alias_or_name) for item in query.expressions}
-        elif isinstance(node, exp.Table) and node.name.casefold() in known:
-            names |= set(map(folded, known[node.name.casefold()].columns))
-    return names
+        return None if found is None else self._in_place_of(node, self._line(found))

@@ -15,7 +15,7 @@ from sqlglot import expressions as exp
 
 from dpnb.schema.table import Table
 from dpnb.sql.conjuncts import conjunction, conjuncts
-from dpnb.sql.grouping_sets import AGGREGATES, alike, columns_of, key_of, outside
+from dpnb.sql.grouped import AGGREGATES, alike, columns_of, key_of, outside, replaced
 from dpnb.sql.names import folded
 from dpnb.sql.source import Node, Source, bare, others
 from dpnb.sql.spellings import is_key, marked, unaliased
@@ -500,21 +500,14 @@ def _filtered(node: Node, tests: Sequence[Node], places: Mapping[int, Node] | No
 
     ``places`` are nodes to be put in place of others, by the identity of those.
     """
-    if places and id(node) in places:
-        return exp.Paren(this=places[id(node)])
-    if isinstance(node, exp.Query):
-        return node.copy()
-    if isinstance(node, AGGREGATES):
-        if not tests:
-            return node.copy()
-        inner = [node.expression.this] if isinstance(node, exp.Filter) else []
-        value = node.this if isinstance(node, exp.Filter) else node
+
+    def new(part: Node) -> Node | None:
+        if places and id(part) in places:
+            return exp.Paren(this=places[id(part)])
+        if not tests or isinstance(part, exp.Query) or not isinstance(part, AGGREGATES):
+            return None
+        inner = [part.expression.this] if isinstance(part, exp.Filter) else []
+        value = part.this if isinstance(part, exp.Filter) else part
         return exp.Filter(this=value.copy(), expression=_clause(exp.Where, [*inner, *tests]))
-    copy = node.copy()
-    for name, value in node.args.items():
-        if isinstance(value, exp.Expression):
-            copy.set(name, _filtered(value, tests, places))
-        elif isinstance(value, list):
-            parts = [_filtered(one, tests, places) if isinstance(one, exp.Expression) else one for one in value]  # fmt: skip
-            copy.set(name, parts)
-    return copy
+
+    return replaced(node, new)
