@@ -362,10 +362,11 @@ class Conditions:
 
     def _compare(self, column: str, operator: str, node: Node) -> tuple[Interval, ...]:
         if isinstance(node, exp.Column | exp.Sub) and node.find(exp.Column) is not None:
-            text = self.written(node)
+            alone = isinstance(node, exp.Column) and not node.table
+            text = exp.Literal.string(node.name if alone else self.written(node))
             self.refuse(
                 "this must be a value, not a column",
-                f"Texts take single quotes: '{text}'.",
+                f"Texts take single quotes: {text}.",
                 node,
             )
         kind = self.schema[column]

@@ -12,6 +12,7 @@ from sqlglot import expressions as exp
 
 from dpnb.errors import SqlError
 from dpnb.schema.table import Table
+from dpnb.sql.identifiers import in_double_quotes
 from dpnb.sql.slips import slip
 from dpnb.sql.source import ENCLOSED, Source
 
@@ -77,7 +78,7 @@ def meant(
     parse : callable
         Reads a text, or raises a SqlError.
     """
-    return _unquoted(error, text, names, parse) or _sign(text, names) or error
+    return _unquoted(error, text, names, parse) or _sign(in_double_quotes(text), names) or error
 
 
 def _unquoted(

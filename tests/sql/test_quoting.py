@@ -100,6 +100,10 @@ class TestNames:
             ("SELECT SUM(CASE WHEN x > 1 THEN 'a' END) FROM t", "this must be a number"),
             ("SELECT COUNT(*) FROM t -- order\nWHERE x >", "this is not valid SQL"),
             ("SELECT COUNT(*) AS \"hours per week\" FROM t WHERE y = 'end'", "unknown column 'y'"),
+            ("SELECT `order`, MAX(x) FROM t GROUP BY `order`", "MIN and MAX cannot be answered"),
+            ("SELECT COUNT(*) FROM `u`", "unknown table 'u'"),
+            ("SELECT COUNT(*) FROM t WHERE `y` > 1", "unknown column 'y'"),
+            ("SELECT COUNT(*) FROM t WHERE x = `y`", "this must be a value, not a column"),
         ],
     )
     def test_another_mistake_is_named_as_ever(self, text, what):
@@ -111,6 +115,13 @@ class TestNames:
         assert error.hint == 'Did you mean "hours per week"?'
         error = refusal("SELECT SUM(y) FROM t", tables("a b"))
         assert error.hint == 'Declared: x, "a b".'
+
+    @pytest.mark.parametrize("written", ["`F`", "[F]", '"F"'])
+    def test_a_text_in_the_quotes_of_a_name_is_written_as_a_text(self, written):
+        named = {"t": Table("t", None, Schema({"sex": Category(["F", "M"])}))}
+        text = f"SELECT COUNT(*) FROM t WHERE sex = {written}"
+        assert refusal(text, named).hint == "Texts take single quotes: 'F'."
+        parse(text.replace(written, "'F'"), named)
 
     def test_a_table_of_such_a_name(self):
         named = {"order": Table("order", None, Schema({"x": Integer(0, 3)}))}
