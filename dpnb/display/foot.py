@@ -5,17 +5,17 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpnb.display.document import Banner, Track, Words, strong, words
-from dpnb.display.text import CONDITIONAL
+from dpnb.display.text import stamps
 from dpnb.formats import loss_text, part_text
-from dpnb.privacy.loss import amount_text
+from dpnb.privacy.loss import PrivacyLoss, amount_text
 from dpnb.private import STAMPS, Stamp
 from dpnb.results import Bill
 
 
 def banners(stamp: Stamp, conditional: bool = False) -> tuple[Banner, ...]:
     """Return the warnings of a result, the same in every rendering."""
-    found = [Banner(STAMPS[stamp], generated=stamp == "rehearsal")] if stamp else []
-    return (*found, *([Banner(CONDITIONAL)] if conditional else []))
+    generated = STAMPS["rehearsal"]
+    return tuple(Banner(mark, generated=mark == generated) for mark in stamps(stamp, conditional))
 
 
 def budget(bill: Bill) -> Track:
@@ -26,14 +26,16 @@ def budget(bill: Bill) -> Track:
     return Track(_share(total - left - now, total), _share(now, total), said)
 
 
-def budget_after(bill: Bill) -> Track:
-    """Return a budget if a request with this price is paid: spent, its cost, what would be left."""
+def budget_after(bill: Bill, *, refused: bool) -> Track:
+    """Return a budget if a request with this price is paid: spent, its cost, what would be left.
+
+    If it would be refused, nothing would be spent.
+    """
     total, left = bill.cap.level(bill.privacy), bill.remaining.level(bill.privacy)
-    cost = bill.spent.level(bill.privacy)
-    said = words(strong(part_text(left - cost, total, left=True)), " would be left")
-    if cost > left:
-        said = words(strong(part_text(left, total, left=True)), " left, which is too little")
-    return Track(_share(total - left, total), _share(min(cost, left), total), said)
+    cost = Fraction(0) if refused else bill.spent.level(bill.privacy)
+    now = " left" if refused else " would be left"
+    said = words(strong(part_text(left - cost, total, left=True)), now)
+    return Track(_share(total - left, total), _share(cost, total), said)
 
 
 def _share(part: Fraction, total: Fraction) -> float:
@@ -42,28 +44,33 @@ def _share(part: Fraction, total: Fraction) -> float:
 
 def cost(bill: Bill) -> Words:
     """Return what a request cost, in short: **rho 0.02**, epsilon 0.9."""
-    if not bill.spent.level(bill.privacy):
-        return words("No privacy cost")
-    amount = strong(loss_text(bill.spent, bill.privacy, None))
-    if not bill.privacy.counts_rho or bill.delta is None:
-        return words("Privacy cost ", amount)
-    epsilon = amount_text(bill.spent.epsilon_at(bill.delta, bill.privacy))
-    return words("Privacy cost ", amount, f", epsilon {epsilon}")
+    privacy, level = bill.privacy, bill.spent.level(bill.privacy)
+    if not level:
+        return words("No privacy cost: already released" if bill.stored else "No privacy cost")
+    spent = PrivacyLoss.of(level, privacy)
+    more = ""
+    if privacy.counts_rho and bill.delta is not None:
+        more = f", epsilon {amount_text(spent.epsilon_at(bill.delta, privacy))}"
+    if bill.spent.delta:
+        more += f", and delta {amount_text(bill.spent.delta)}"
+    return words("Privacy cost ", strong(loss_text(spent, privacy, None)), more)
 
 
 def in_epsilon(bill: Bill) -> str:
     """Return what was spent and the limit as epsilons, in words; '' where these are counted.
 
-    They are not said as parts of each other: half of the budget is more than half of its epsilon.
+    They are not said as parts of each other: half of the budget is more than half of its epsilon. A
+    delta that is spent beside rho belongs to neither.
     """
-    if not bill.privacy.counts_rho or bill.delta is None:
+    privacy = bill.privacy
+    if not privacy.counts_rho or bill.delta is None:
         return ""
-    spent, cap = bill.spent, bill.cap
-    total = amount_text(cap.epsilon_at(bill.delta, bill.privacy))
-    now = amount_text(spent.epsilon_at(bill.delta, bill.privacy)) if spent.rho else "0"
-    some = bill.remaining.level(bill.privacy) > 0
-    limit = loss_text(cap, bill.privacy, None, limit=some)
-    return (
-        f"At delta {amount_text(bill.delta)}, {loss_text(spent, bill.privacy, None)} amounts to "
-        f"epsilon {now}, and {limit} to epsilon {total}."
-    )
+    spent, cap = (PrivacyLoss.of(one.level(privacy), privacy) for one in (bill.spent, bill.cap))
+    some = bill.remaining.level(privacy) > 0
+    limit, at = loss_text(cap, privacy, None, limit=some), f"At delta {amount_text(bill.delta)}"
+    total = amount_text(cap.epsilon_at(bill.delta, privacy))
+    if not spent.rho:
+        return f"{at}, {limit} amounts to epsilon {total}."
+    now = amount_text(spent.epsilon_at(bill.delta, privacy))
+    amount = loss_text(spent, privacy, None)
+    return f"{at}, {amount} amounts to epsilon {now}, and {limit} to epsilon {total}."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpnb.display import foot
 from dpnb.display.cards import document_card, words
-from dpnb.display.cards.price import KIND, price_foot, price_words
+from dpnb.display.cards.price import price_document
 from dpnb.display.document import Column, Document, Facts, Finding, Foot, Note, Table, strong
 from dpnb.display.document import words as said
 from dpnb.display.figures import finished, formula_free, row_axes
@@ -36,6 +36,7 @@ def document(found: Discovery) -> Document:
     order = "The values that seem most common come first." if len(found.keys) > 1 else ""
     notes = tuple(Note(said(one)) for one in (order, more, _THEN if found.keys else "") if one)
     kernel = words.ledger_note(found.bill)
+    left = f"Left: {words.left_text(found.bill.remaining, found.bill)}."
     return Document(
         kind=f"Values found privately in {found.table}",
         title=said(title(found)),
@@ -50,11 +51,7 @@ def document(found: Discovery) -> Document:
             foot.budget(found.bill),
             said("The interval holds with ", strong(f"{percent(found.confidence)} confidence")),
         ),
-        fine=tuple(
-            said(one)
-            for one in (detection_sentence(found.detection), words.cost_text(found.bill), kernel)
-            if one
-        ),
+        fine=tuple(said(one) for one in (detection_sentence(found.detection), left, kernel) if one),
     )
 
 
@@ -62,7 +59,7 @@ def hidden_sentence(found: Discovery) -> str:
     """Return how many values are hidden, in words."""
     low, high = found.hidden_low, found.hidden_high
     some = f"{high:,}" if low == high else f"{low:,} to {high:,}"
-    return f"Hidden values: {some} (with {percent(found.confidence)} confidence)."
+    return f"Hidden values: {some}."
 
 
 def title(found: Discovery) -> str:
@@ -125,22 +122,16 @@ def plot_discovery(found: Discovery, ax: Axes | None = None) -> Axes:
     return finished(ax, found)
 
 
-def price_document(price: DiscoveryPrice) -> Document:
+def discovery_price(price: DiscoveryPrice) -> Document:
     """Return the price of a discovery as a document."""
     sure = percent(price.detection.confidence)
-    caption, note = price_words(price.bill, price.refusal)
     facts = (
         (f"count found with {sure} probability", said(strong(f"{price.detection.surely:,}"))),
         ("margin of error of the number of hidden values", said(strong(f"± {price.hidden:,}"))),
     )
-    return Document(
-        kind=KIND,
-        title=said(caption),
-        banners=foot.banners(price.stamp),
-        parts=(Facts(facts), Note(said(note)), Note(said(detection_sentence(price.detection)))),
-        foot=price_foot(price.bill),
-    )
+    more = [detection_sentence(price.detection)]
+    return price_document(price.bill, price.refusal, [Facts(facts)], more)
 
 
 DISCOVERY = document_card(document, plot_discovery)
-PRICE = document_card(price_document)
+PRICE = document_card(discovery_price)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpnb.display import elements
-from dpnb.display.cards import Card, explanation_words, words
-from dpnb.display.cards.info_table import as_info_table
-from dpnb.display.cards.price import price_words
+from dpnb.display.cards import Card, document_card, explanation_words, words
+from dpnb.display.cards.price import price_document
 from dpnb.display.cards.question import verdict
+from dpnb.display.document import Column, Document, Table
 from dpnb.display.figures import finished, formula_free, row_axes
 from dpnb.display.marks import GREY, Scale, bar_mark, round_scale
 from dpnb.display.text import (
@@ -27,7 +27,6 @@ from dpnb.errors import printable
 from dpnb.explain.influence import RELATIVE_UNIT
 from dpnb.explain.unbinned import unbinned_sentence
 from dpnb.formats import figure, percent
-from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -269,8 +268,8 @@ def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
     return finished(ax, explanation)
 
 
-def price_info_table(price: ExplanationPrice) -> InfoTable:
-    """Return the price of an explanation as a table."""
+def explanation_price(price: ExplanationPrice) -> Document:
+    """Return the price of an explanation as a document."""
 
     def shown(value: float) -> str:
         if price.relative:
@@ -286,7 +285,6 @@ def price_info_table(price: ExplanationPrice) -> InfoTable:
         ("rank", f"separates influences that differ by {shown(price.resolution)}"),
         ("candidates", f"{price.candidates:,} predicates"),
     )
-    caption, note = price_words(price.bill, price.refusal)
     default = (
         "You gave no privacy cost: this explanation was already released to you."
         if price.spent.rho == 0
@@ -303,10 +301,10 @@ def price_info_table(price: ExplanationPrice) -> InfoTable:
         else "",
         unbinned_sentence(price.unbinned),
         default if price.unsaid else "",
-        note,
     )
-    notes = tuple(text for text in texts if text)
-    return InfoTable(caption, ("", "expected"), rows, price.stamp, notes)
+    names, expected = zip(*rows, strict=True)
+    table = Table((Column("", names), Column("expected", expected)))
+    return price_document(price.bill, price.refusal, [table], texts)
 
 
 def _widget(explanation: Explanation, token: str = "") -> ExplanationWidget:
@@ -318,4 +316,4 @@ def _widget(explanation: Explanation, token: str = "") -> ExplanationWidget:
 EXPLANATION = Card(
     explanation_text, explanation_html, explanation_markdown, plot_explanation, _widget
 )
-PRICE = as_info_table(price_info_table)
+PRICE = document_card(explanation_price)

@@ -1,11 +1,8 @@
-"""The card of a captioned table of texts, and of results that are shown as one."""
+"""The card of a captioned table of texts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from dpnb.display.cards import Card, document_card
+from dpnb.display.cards import document_card
 from dpnb.display.document import Column, Document, Table, words
 from dpnb.display.foot import banners
 from dpnb.results import InfoTable
@@ -23,11 +20,6 @@ def info_document(info: InfoTable) -> Document:
         parts=(Table(columns),) if info.rows else (),
         fine=tuple(words(note) for note in info.notes),
     )
-
-
-def as_info_table(info: Callable[[Any], InfoTable]) -> Card:
-    """Return the card of a result that is shown as a captioned table."""
-    return document_card(lambda result: info_document(info(result)))
 
 
 INFO_TABLE = document_card(info_document)

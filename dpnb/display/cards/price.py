@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpnb.display import foot
 from dpnb.display.cards import document_card, words
-from dpnb.display.document import Column, Document, Foot, Note, Table, strong
+from dpnb.display.document import Column, Document, Foot, Note, Part, Table, strong
 from dpnb.display.document import words as said
 from dpnb.formats import figure, loss_text
 from dpnb.privacy.definition import PrivacyDefinition
@@ -15,8 +16,6 @@ from dpnb.results import Bill
 
 if TYPE_CHECKING:
     from dpnb.answers.price import Origin, Price
-
-KIND = "Price, nothing is spent yet"
 
 
 def document(price: Price) -> Document:
@@ -33,33 +32,39 @@ def document(price: Price) -> Document:
             Column("expected margin of error", tuple(margins), end=True),
         )
     )
-    caption, note = price_words(price.bill, price.refusal)
     more = [price.counted]
     if price.bought:
         more.append(words.bought_sentence(price.bought))
     if price.origin is not None:
         more.append(_forecast(price.origin, price.privacy, price.delta))
-    return Document(
-        kind=KIND,
-        title=said(caption),
-        banners=foot.banners(price.stamp),
-        parts=(
-            *([table] if price.widths else []),
-            Note(said(note)),
-            *(Note(said(one)) for one in more if one),
-        ),
-        foot=price_foot(price.bill),
-    )
+    return price_document(price.bill, price.refusal, [table] if price.widths else [], more)
 
 
-def price_foot(bill: Bill) -> Foot:
-    """Return the foot strip of a price: what is spent so far, and what would be left."""
+def price_document(
+    bill: Bill, refusal: str, parts: Sequence[Part], more: Sequence[str]
+) -> Document:
+    """Return a price as a document.
+
+    Parameters
+    ----------
+    bill : Bill
+        What the request would cost, and what is left without it.
+    refusal : str
+        Why it would be refused now; else ''.
+    parts : sequence
+        What it would tell.
+    more : sequence of str
+        Sentences below what would be left; empty ones are left out.
+    """
+    caption, note = price_words(bill, refusal)
     before = bill.cap.level(bill.privacy) - bill.remaining.level(bill.privacy)
-    spent = amount_text(before)
-    return Foot(
-        said("Spent so far ", strong(f"{bill.privacy.parameter} {spent}")),
-        foot.budget_after(bill),
-        said("Looking costs nothing"),
+    spent = strong(f"{bill.privacy.parameter} {amount_text(before)}")
+    return Document(
+        kind="Price",
+        title=said(caption),
+        banners=foot.banners(bill.stamp),
+        parts=(*parts, *(Note(said(one)) for one in (note, *more) if one)),
+        foot=Foot(said("Spent so far ", spent), foot.budget_after(bill, refused=bool(refusal))),
     )
 
 
@@ -77,7 +82,7 @@ def price_words(bill: Bill, refusal: str) -> tuple[str, str]:
         after = f"It would be refused now: {refusal}"
     free = spent.level(privacy) == 0
     cost = "free" if free else loss_text(spent, privacy, bill.delta)
-    return f"Price: {cost}", f"{after}. Nothing was spent."
+    return f"Price: {cost}", f"{after.removesuffix('.')}. Nothing was spent."
 
 
 def _forecast(origin: Origin, privacy: PrivacyDefinition, delta: float | None) -> str:
