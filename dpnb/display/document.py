@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias
 
 from dpnb.errors import printable
 
-Style: TypeAlias = Literal["", "strong", "noise", "code"]
-"""How a piece of text is set: as it is, in bold, as what the noise hides, as something to type."""
+Style: TypeAlias = Literal["", "strong"]
+"""How a piece of text is set: as it is, or in bold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """A whole in parts, such as a budget: what is spent, what this costs, what is left.
+    """A budget: which share of it is spent, which share this costs, and what is said of the rest.
 
-    Each part has a name and its share of the whole; the shares add up to at most 1.
+    The shares add up to at most 1.
     """
 
     spent: float

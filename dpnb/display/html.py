@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 
 from dpnb.display import elements
 from dpnb.display.marks import Scale
+from dpnb.display.text import SHORT
 from dpnb.formats import figure
 from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
     from dpnb.estimation.estimates import Intervals
-
-SHORT = 18
-"""Longest text of a cell that stays on one line, in characters."""
 
 
 def aggregate_head(found: Intervals, index: int, sure: str, axis: Scale, *, alone: bool) -> str:

@@ -10,6 +10,8 @@ from dpnb.errors import printable
 _ESCAPED = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$",
     "<": r"\textless{}", ">": r"\textgreater{}", "∞": r"$\infty$", "|": r"\textbar{}",
+    # at the start of a line they would belong to the line before
+    "[": "{[}", "*": "{*}",
     **{one: "\\" + one for one in "&%$#_{}"},
 }  # fmt: skip
 

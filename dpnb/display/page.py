@@ -23,14 +23,12 @@ from dpnb.display.document import (
 )
 from dpnb.display.elements import STATIC
 from dpnb.display.elements import text as escaped
+from dpnb.display.text import SHORT, lines_of
 
-SHORT = 18
-"""Longest text of a cell that stays on one line, in characters."""
 LONG = 40
 """A text of more letters has a line of its own where the card is narrow."""
 UNSURE = '<li class="dp-q">'
 _SMALL = re.compile(r"(?<![\w.])[\d.]+e-\d+")
-_TAGS = {"strong": "b", "noise": "em", "code": "code"}
 
 
 @cache
@@ -79,11 +77,9 @@ def text(value: str) -> str:
 
 def sentence(words: Words) -> str:
     """Return a sentence as HTML."""
-    found = []
-    for span in words:
-        tag = _TAGS.get(span.style)
-        found.append(f"<{tag}>{text(span.text)}</{tag}>" if tag else text(span.text))
-    return "".join(found)
+    return "".join(
+        f"<b>{text(span.text)}</b>" if span.style == "strong" else text(span.text) for span in words
+    )
 
 
 def _part(part: Part) -> str:
@@ -108,8 +104,10 @@ def _table(table: Table) -> str:
     named = f"<caption>{text(table.name)}</caption>" if table.name else ""
     head = "".join(map(_head, table.columns))
     lines = (
-        "".join(_cell(column, place, row) for place, column in enumerate(table.columns))
-        for row in range(len(table))
+        "".join(
+            _cell(*pair, place) for place, pair in enumerate(zip(table.columns, line, strict=True))
+        )
+        for line in lines_of(table)
     )
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     long = any(len(cell) > LONG for column in table.columns for cell in column.values)
@@ -123,10 +121,9 @@ def _head(column: Column) -> str:
     return f'<th scope="col"{_style(column)}>{text(column.head)}</th>'
 
 
-def _cell(column: Column, place: int, row: int) -> str:
-    value = column.values[row]
+def _cell(column: Column, value: str, place: int) -> str:
     short = ' class="dp-short"' if len(value) <= SHORT else ""
-    shown = text(" ".join(value.split()))
+    shown = text(value)
     if place == 0 and column.head:
         return f'<th scope="row"{short}{_style(column)}>{shown}</th>'
     return f"<td{short}{_style(column)}>{shown}</td>"
@@ -148,7 +145,7 @@ def _track(track: Track, *, large: bool = False) -> str:
 
 def _foot(foot: Foot, fine: str) -> str:
     left = f'<div class="dp-bud">{_track(foot.left)}<span>{sentence(foot.left.words)}</span></div>'
-    sure = f'<div class="dp-sure">{sentence(foot.sure)}</div>' if foot.sure else ""
+    sure = f"<div>{sentence(foot.sure)}</div>" if foot.sure else ""
     more = (
         '<details class="dp-more"><summary data-lm-suppress-shortcuts="true">More</summary>'
         f"<div>{fine}</div></details>"

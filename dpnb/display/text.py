@@ -9,7 +9,6 @@ from dpnb.errors import printable
 from dpnb.formats import label_text
 from dpnb.privacy.loss import PICKED
 from dpnb.private import STAMPS, Stamp
-from dpnb.results import InfoTable
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from dpnb.estimation.estimates import Intervals
 
 
+SHORT = 18
+"""Longest text of a cell that stays on one line, in characters."""
 MAX_ROWS = 40
 """Most table lines shown; the rest is only counted, and ``to_frame`` has them all."""
 NOT_PRIVATE = STAMPS["test"]
@@ -68,7 +69,7 @@ def document_text(shown: Document) -> str:
 
 def _table_lines(table: Table) -> list[str]:
     header = [column.head for column in table.columns]
-    rows = [[" ".join(cell.split()) for cell in row] for row in lines_of(table)]
+    rows = lines_of(table)
     left = [place for place, column in enumerate(table.columns) if not column.end]
     grid = aligned(header, _narrowed(header, rows), left)
     named = [printable(table.name)] if table.name else []
@@ -76,8 +77,9 @@ def _table_lines(table: Table) -> list[str]:
 
 
 def lines_of(table: Table) -> list[list[str]]:
-    """Return the lines of a table, each with a text for each column."""
-    return [list(row) for row in zip(*(column.values for column in table.columns), strict=True)]
+    """Return the lines of a table, each with a text on one line for each column."""
+    rows = zip(*(column.values for column in table.columns), strict=True)
+    return [[" ".join(cell.split()) for cell in row] for row in rows]
 
 
 def group_cells(
@@ -127,20 +129,6 @@ def markdown(value: str) -> str:
 def strong(value: str) -> str:
     """Return a text as bold Markdown."""
     return f"**{markdown(value)}**"
-
-
-def info_table_text(info: InfoTable) -> str:
-    """Return a captioned table for a terminal."""
-    above = [f"{stamp}\n" for stamp in stamps(info.stamp, False)]
-    lines = [*above, printable(info.caption)]
-    if info.rows:
-        rows = [[" ".join(cell.split()) for cell in row] for row in info.rows]
-        rows = _narrowed(list(info.header), rows)
-        grid = aligned(list(info.header), rows, range(len(info.header)))
-        lines += ["", *(_cut(line, _MOST_WIDTH) for line in grid)]
-    if info.notes:
-        lines += ["", *map(printable, info.notes)]
-    return "\n".join(lines)
 
 
 def _narrowed(header: list[str], rows: list[list[str]]) -> list[list[str]]:

@@ -26,7 +26,7 @@ from tests.kit.html import Reading
 
 pytestmark = pytest.mark.fast
 
-NASTY = "<b>&amp; 100 % of $x_1$ ~ {a}\\ | `tick` *star* #1 ± 3 ∞ ^"
+NASTY = "[<b>&amp; 100 % of $x_1$ ~ {a}\\ |\n  `tick` *star* #1 ± 3 ∞ ^]"
 SENTENCE = words("Privacy cost ", strong("rho 0.02"), ", epsilon 0.9 at delta 1e-6")
 TABLE = Table(
     (
@@ -74,6 +74,7 @@ def read(medium, shown):
         names |= {"textless": "<", "textgreater": ">", "textbar": "|"}
         found = re.sub(r"\\(text\w+)\{\}", lambda match: names[match[1]], found)
         found = found.replace(r"$\pm$", "±").replace(r"$\infty$", "∞")
+        found = re.sub(r"\{([\[*])\}", r"\1", found)
         found = re.sub(r"\\([&%$#_{}])", r"\1", found)
     return " ".join(found.split())
 

@@ -26,7 +26,6 @@ from dpnb.display.marks import GREY, interval_marks, scale
 from dpnb.display.text import (
     MAX_ROWS,
     aligned,
-    info_table_text,
     markdown,
     markdown_table,
     stamps,
@@ -198,13 +197,13 @@ def decision_text(made: Decision) -> str:
     if rows:
         lines += [*aligned(header, rows, range(max(len(made.keys), 1) + 2)), ""]
     lines += [*rest_sentences(made), "", *condition_sentences(made)]
-    lines += ["", info_table_text(overview(made)), ""]
+    lines += ["", repr(overview(made)), ""]
     lines += [
         f"{name}: {printable(sentence)}" for name, sentence in decision_words.statements(made)
     ]
     steps = steps_info_table(made)
     if steps is not None:
-        lines += ["", info_table_text(steps)]
+        lines += ["", repr(steps)]
     return "\n".join([*lines, "", *map(printable, cost_sentences(made))])
 
 
@@ -407,7 +406,7 @@ def ways_sentences(price: DecisionPrice) -> list[str]:
 
 def price_text(price: DecisionPrice) -> str:
     """Return a plan for a terminal."""
-    lines = [line for table in plan_tables(price) for line in (info_table_text(table), "")]
+    lines = [line for table in plan_tables(price) for line in (repr(table), "")]
     above = [f"{stamp}\n" for stamp in stamps(price.stamp, False)]
     return "\n".join(
         [

@@ -22,7 +22,7 @@ from dpnb.display.cards.inference_curve import (
 )
 from dpnb.display.html import aggregate_cells, aggregate_head
 from dpnb.display.marks import GREY, Scale, bar_mark, interval_marks, scale
-from dpnb.display.text import MAX_ROWS, aligned, group_cells, info_table_text, stamps
+from dpnb.display.text import MAX_ROWS, aligned, group_cells, stamps
 from dpnb.errors import printable
 from dpnb.formats import ends_text, figure, label_text, percent, share_text, whole
 from dpnb.results import InfoTable
@@ -150,7 +150,7 @@ def inference_text(inference: Inference) -> str:
     sentences = map(printable, inference_sentences(inference))
     parts = [*above, *lines, "", *sentences]
     if inference.sources:
-        parts += ["", info_table_text(_sources(inference, TEXT_SOURCES, _NARROW))]
+        parts += ["", repr(_sources(inference, TEXT_SOURCES, _NARROW))]
     return "\n".join(parts)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from dpnb.display.text import MAX_ROWS, info_table_text
+from dpnb.display.text import MAX_ROWS
 from dpnb.errors import printable
 from dpnb.formats import loss_text, part_text
 from dpnb.ledger.accounts import OWNER
@@ -377,7 +377,7 @@ def provenance_text(provenance: Provenance) -> str:
     )  # fmt: skip
     parts = [
         *summary_sentences(provenance), "",
-        info_table_text(InfoTable(f"Analysts, in {name}", head, rows)),
+        repr(InfoTable(f"Analysts, in {name}", head, rows)),
         *more(len(provenance.rows), MAX_ROWS, "analysts"),
     ]  # fmt: skip
     columns = heads(provenance)
@@ -390,7 +390,7 @@ def provenance_text(provenance: Provenance) -> str:
         )  # fmt: skip
         titles = ("column", "kind", TOGETHER, *(line.name for line in table_lines))
         parts += [
-            "", info_table_text(InfoTable(f"Released, by view and analyst, in {name}", titles, column_rows)),
+            "", repr(InfoTable(f"Released, by view and analyst, in {name}", titles, column_rows)),
             *more(len(columns), MAX_COLUMNS, "columns"), *filter(None, [sharing_sentence(provenance)]),
         ]  # fmt: skip
     if len(provenance.rows) > 1:
@@ -404,8 +404,8 @@ def provenance_text(provenance: Provenance) -> str:
         info = InfoTable(
             "Released to them together", ("who", "at most", "of the total budget"), coalition_rows
         )
-        parts += ["", info_table_text(info), coalition_sentence(provenance)]
+        parts += ["", repr(info), coalition_sentence(provenance)]
     if provenance.rules:
         info = InfoTable(RULES, ("UTC", "kind", "rule"), tuple(rule_lines(provenance, MAX_ROWS)))
-        parts += ["", info_table_text(info), *more_rules(provenance, MAX_ROWS)]
+        parts += ["", repr(info), *more_rules(provenance, MAX_ROWS)]
     return "\n".join(parts)

@@ -16,7 +16,7 @@ from dpnb.display import elements
 from dpnb.display.cards import Card, risk_tables, words
 from dpnb.display.figures import formula_free, row_axes
 from dpnb.display.html import info_table_element
-from dpnb.display.text import EXACT, info_table_text, stamps
+from dpnb.display.text import EXACT, stamps
 from dpnb.errors import printable
 from dpnb.formats import ends_text, figure, percent
 from dpnb.privacy.loss import amount_text
@@ -124,9 +124,7 @@ def risk_text(
     standing = InfoTable("Who stands out", tuple(top["head"]), tuple(map(tuple, top["rows"])))
     above = [f"{stamp}\n" for stamp in stamps(profile.stamp, False)]
     sentences = [printable(contents["levels"][contents["at"]]["sentence"]), *contents["notes"]]
-    return "\n".join(
-        [*above, info_table_text(ranges), "", *sentences, "", info_table_text(standing)]
-    )
+    return "\n".join([*above, repr(ranges), "", *sentences, "", repr(standing)])
 
 
 def choice_sentences(choice: Choice) -> list[str]:
@@ -315,16 +313,14 @@ def choice_text(choice: Choice) -> str:
 def histogram_text(histogram: RiskHistogram) -> str:
     """Return a released histogram for a terminal, with its guarantee."""
     above = stamps(histogram.stamp, histogram.conditional)
-    table = info_table_text(histogram_info_table(histogram))
+    table = repr(histogram_info_table(histogram))
     return "\n".join([*above, table, "", *histogram_sentences(histogram)])
 
 
 def counts_text(counts: SafeCounts) -> str:
     """Return safe counts for a terminal, with their guarantee and their cost."""
     above = stamps(counts.stamp, counts.conditional)
-    return "\n".join(
-        [*above, info_table_text(counts_info_table(counts)), "", *counts_sentences(counts)]
-    )
+    return "\n".join([*above, repr(counts_info_table(counts)), "", *counts_sentences(counts)])
 
 
 def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:
