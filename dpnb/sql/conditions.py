@@ -186,7 +186,7 @@ class Conditions:
             return NONE if truth is None or truth is negated else EVERY
         if isinstance(node, exp.In) and node.args.get("query") and self.names_unit(node.this):
             self.refuse(
-                "a list of ids keeps rows only as WHERE id IN (...) AND ...",
+                "a list of ids can stand beside other conditions with AND only",
                 "Make one row for each id, with COUNT_IF(...) AS n, and test n = 0 or n > 0.",
                 node,
             )

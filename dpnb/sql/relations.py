@@ -312,8 +312,9 @@ class _From:
             own, table = as_written(key), as_written(new.table.name)
             self.refuse(
                 "a table cannot be joined with itself",
-                "Make one row for each id: SELECT SUM(n * n) AS pairs FROM "
-                f"(SELECT {own}, COUNT(*) AS n FROM {table} GROUP BY {own}) AS p.", node.this,
+                "Make one row for each id, and compute with its counts and sums. The number of all pairs is "
+                f"SELECT SUM(n * n) AS pairs FROM (SELECT {own}, COUNT(*) AS n FROM {table} GROUP BY {own}) AS p.",
+                node.this,
             )  # fmt: skip
         lines = self.with_lines(listed, place, column, key, entry)
         if lines is not None:

@@ -431,7 +431,7 @@ REFUSED = [
     ("SELECT COUNT(*) FROM sales JOIN (SELECT who, place FROM sales GROUP BY who, place) AS p ON sales.who = p.who",
      "'p' may have several rows of one id", ""),
     ("SELECT COUNT(*) FROM sales WHERE place = 1 OR who NOT IN (SELECT who FROM sales)",
-     "a list of ids keeps rows only as", "who NOT IN"),
+     "a list of ids can stand beside other conditions with AND only", "who NOT IN"),
     ("SELECT COUNT(*) FROM (SELECT DISTINCT ON (who) who, amount FROM sales) AS p",
      "DISTINCT ON keeps any of several rows", "DISTINCT"),
     ("SELECT COUNT(*) FROM sales WHERE who IN (SELECT DISTINCT ON (place) who FROM sales)",
