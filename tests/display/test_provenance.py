@@ -750,4 +750,6 @@ class TestBudget:
         assert told in reading.text
 
     def test_the_owner_is_told_of_all_together(self, curator):
-        assert "Privacy budget of" not in Reading(curator.budget._repr_html_()).text
+        read = Reading(curator.budget._repr_html_()).text
+        assert "Privacy budget" in read
+        assert "Privacy budget of" not in read

@@ -178,10 +178,8 @@ def test_answers_and_inference_take_it(curator):
 
 def test_limits_see_both_columns(curator):
     curator.limit(column="v", rho="0.05")
-    for condition in ("w > v", "n > m AND (w < v OR d < e)", "ABS(n - v) > 2 OR v + 1 > w"):
-        with pytest.raises(
-            (BudgetError, SqlError), match="a limit that is not your own|must be a column"
-        ):
+    for condition in ("w > v", "n > m AND (w < v OR d < e)", "ABS(n - m) > 2 OR v < w"):
+        with pytest.raises(BudgetError, match="a limit that is not your own"):
             curator.session("bob").query(f"SELECT COUNT(*) FROM t WHERE {condition}", rho=0.1)
     curator.session("bob").query("SELECT COUNT(*) FROM t WHERE n > m", rho=0.1)
 
@@ -191,7 +189,7 @@ def test_limits_see_both_columns(curator):
     [
         ("day < t1", "two columns of so many values"), ("d < t1", "two columns of so many values"),
         ("n * 2 > m - n", "must be"), ("w + 1 > v - 1", "must be"), ("e - d > INTERVAL 1 DAY", "a column alone"),
-        ("n > s", "several columns|DuckDB|two columns"),
+        ("n > s", "two columns of so many values"),
     ],
 )  # fmt: skip
 def test_what_is_not_compared_is_refused(condition, what):

@@ -186,6 +186,9 @@ def test_a_condition_of_few_boxes_shares_the_budget_and_one_of_many_covers_their
         < MOST_BOXES
         < len(where("2 * age > hours").parts)
     )
+    assert covered("2 * age > hours + 2") == (
+        (("age", ((17, 90),), False), ("hours", ((1, 99),), False)),
+    )
     assert covered("age > hours") == ((("age", ((17, 90),), False), ("hours", ((1, 89),), False)),)
     assert covered("age > hours AND sex = 'F' AND hours > 50") == (
         (("age", ((52, 90),), False), ("hours", ((51, 89),), False), ("sex", ((0, 0),), False)),
