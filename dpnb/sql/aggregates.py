@@ -10,7 +10,7 @@ from typing import Literal
 from sqlglot import expressions as exp
 
 from dpnb.schema.predicates import EVERY, And, Predicate, simplify
-from dpnb.sql.canonical import default_alias, unused
+from dpnb.sql.canonical import alias_of, default_alias, unused
 from dpnb.sql.conditions import Conditions
 from dpnb.sql.contributions import Contributions
 from dpnb.sql.expressions import MAX_DEPTH, Arguments
@@ -149,7 +149,7 @@ class Aggregates:
             self.conditions.products.check(argument)
             there = exp.Not(this=exp.Is(this=exp.paren(argument.copy()), expression=exp.Null()))
             both = And((condition, self.conditions.predicate(there)))
-            alias = alias or "_".join(["count", *sorted(self.conditions.columns(argument))])[:60]
+            alias = alias or alias_of(function, self.conditions.columns(argument))
             return Aggregate(Function.COUNT, None, simplify(both, self.conditions.schema), alias)
         value = self.arguments.value(function, argument, condition)
         # a constant is never missing: COUNT(1) is COUNT(*)

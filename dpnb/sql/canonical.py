@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -72,8 +72,12 @@ def default_alias(function: str, value: Value | None) -> str:
     """Return the name of an aggregate without an alias: its function and its columns."""
     if isinstance(value, Column):
         return f"{function.lower()}_{own_name(value.name)}"
-    columns = [] if value is None else sorted(map(own_name, value.columns))
-    return "_".join([function.lower(), *columns])[:60]
+    return alias_of(function, () if value is None else value.columns)
+
+
+def alias_of(function: str, columns: Iterable[str]) -> str:
+    """Return the name of an aggregate of an expression: its function and its columns."""
+    return "_".join([function.lower(), *sorted(map(own_name, columns))])[:60]
 
 
 def describe(query: Query) -> dict[str, Any]:

@@ -76,26 +76,27 @@ class ComputedKey:
             raise ValueError("the outputs are too large")
         return kind
 
-    def _code(self, output: Any) -> Fraction:
-        """Return the code of an output in the new column."""
-        if isinstance(output, str):
-            return Fraction(self.different.index(output))
-        if isinstance(output, datetime.date):
-            return Fraction((output - EPOCH).days)
-        return Fraction(output)
+    def _codes(self) -> dict[Any, Fraction]:
+        """Return the code of each output in the new column, in order."""
+        different = self.different
+        if isinstance(different[0], str):
+            return {output: Fraction(place) for place, output in enumerate(different)}
+        if isinstance(different[0], datetime.date):
+            return {output: Fraction((output - EPOCH).days) for output in different}
+        return {output: Fraction(output) for output in different}
 
     @property
     def codes(self) -> Mapped:
         """The code in the new column for each code of the column."""
-        codes = {output: self._code(output) for output in self.different}
-        return Mapped(self.column, self.outputs.then(codes.__getitem__))
+        return Mapped(self.column, self.outputs.then(self._codes().__getitem__))
 
     @property
     def own(self) -> StepFunction[Plain]:
         """The output for each code in the new column: no other code is in it."""
         convert = int if self.kind.scale.integral else float
-        codes = [convert(self._code(output)) for output in self.different]
-        shown = (float(o) if isinstance(o, Fraction) else o for o in self.different)
+        made = self._codes()
+        codes = [convert(code) for code in made.values()]
+        shown = (float(output) if isinstance(output, Fraction) else output for output in made)
         return StepFunction(zip(codes, codes, shown, strict=True))
 
     def is_complete(self, schema: Schema, where: Predicate) -> bool:

@@ -5,11 +5,10 @@ Weeks, which begin on another day elsewhere, stay what they are and are refused.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 from sqlglot import expressions as exp
 
-Node: TypeAlias = Any
+from dpnb.sql.functions import UNITS
+from dpnb.sql.source import Node
 
 _UNITS = ("YEAR", "QUARTER", "MONTH", "DAY")
 
@@ -45,7 +44,7 @@ def date_function(name: str, parts: list[Node]) -> Node | None:
 def turned_difference(node: exp.DateDiff) -> Node | None:
     """Return DATE_DIFF with the unit last as it is written here; None for others."""
     unit, end = _unit(node.this), node.args.get("unit")
-    if unit is None or _is_unit(end):
+    if unit is None or (isinstance(end, exp.Var) and end.name.upper() in UNITS):
         return None
     if isinstance(end, exp.Var):
         end = exp.column(exp.to_identifier(end.name))
@@ -57,10 +56,6 @@ def _unit(node: Node) -> str | None:
     """Return the part of a date that a word or a text names, or None."""
     word = str(node.name).upper() if isinstance(node, exp.Column | exp.Literal) else ""
     return word if word in _UNITS and not getattr(node, "table", "") else None
-
-
-def _is_unit(node: Node) -> bool:
-    return isinstance(node, exp.Var) and node.name.upper() in (*_UNITS, "WEEK", "HOUR")
 
 
 def _is_text(node: Node) -> bool:

@@ -11,7 +11,7 @@ from dpnb.sql.names import folded
 from dpnb.sql.source import Node, Source, bare
 from dpnb.sql.spellings import positioned, unaliased
 
-AGGREGATES = exp.AggFunc | exp.Filter | exp.WithinGroup | exp.Query
+CLOSED = exp.AggFunc | exp.Filter | exp.WithinGroup | exp.Query
 """Nodes inside of which each row counts, and queries, which count by themselves."""
 
 
@@ -47,38 +47,24 @@ def _plain(node: Node) -> Node:
 
 def outside(node: Node) -> Iterator[Node]:
     """Yield the parts of an expression that are not inside an aggregate."""
-    yield from node.walk(prune=lambda part: isinstance(part, AGGREGATES))
+    yield from node.walk(prune=lambda part: isinstance(part, CLOSED))
 
 
-def replaced(
-    node: Node,
-    new: Callable[[Node], Node | None],
-    done: Callable[[Node], Node] = lambda copy: copy,
-) -> Node:
-    """Return a copy of an expression with other nodes for some.
+def replaced(node: Node, new: Callable[[Node], Node | None]) -> Node:
+    """Put other nodes in place of some parts of an expression, and return it.
 
-    Parameters
-    ----------
-    node : Node
-    new : callable
-        Returns what stands in place of a node, or None to go on with its parts. The largest nodes
-        come first; the inside of an aggregate is not asked for.
-    done : callable
-        Returns what stands in place of a copy whose parts are replaced.
+    ``new`` returns what stands in place of a part, or None to go on with its parts. The largest
+    parts come first, and the inside of an aggregate is not asked for.
     """
-    found = new(node)
-    if found is not None:
-        return found
-    copy = node.copy()
-    if isinstance(node, AGGREGATES):
-        return copy
-    for name, value in node.args.items():
-        if isinstance(value, exp.Expression):
-            copy.set(name, replaced(value, new, done))
-        elif isinstance(value, list):
-            parts = (replaced(one, new, done) if isinstance(one, exp.Expression) else one for one in value)  # fmt: skip
-            copy.set(name, [*parts])
-    return done(copy)
+
+    def put(part: Node) -> Node:
+        found = new(part)
+        if found is None and isinstance(part, CLOSED):
+            # what is copied is not looked into
+            found = part.copy()
+        return part if found is None else found
+
+    return node.transform(put, copy=False)
 
 
 def key_of(source: Source, select: exp.Select, columns: Collection[str], node: Node) -> Node:
@@ -107,9 +93,11 @@ def columns_of(
     for entry in (start, *(select.args.get("joins") or ())):
         node = None if entry is None else entry.this
         query = queries.get(folded(node.name)) if isinstance(node, exp.Table) else node
+        # a query that has the name of a table reads that table
+        earlier = {name: one for name, one in queries.items() if one is not query}
         query = query.this if isinstance(query, exp.CTE | exp.Subquery) else query
         if isinstance(query, exp.Select) and any(item.is_star for item in query.expressions):
-            names |= columns_of(query, tables, queries)
+            names |= columns_of(query, tables, earlier)
         if isinstance(query, exp.Select):
             names |= {folded(item.alias_or_name) for item in query.expressions}
         elif isinstance(node, exp.Table) and node.name.casefold() in known:

@@ -17,8 +17,9 @@ from dpnb.errors import SqlError
 from dpnb.schema.table import Table
 from dpnb.sql.conjuncts import conjunction, conjuncts
 from dpnb.sql.constants import Constants, is_constant
-from dpnb.sql.grouped import AGGREGATES, alike, columns_of, key_of, outside, replaced
+from dpnb.sql.grouped import CLOSED, alike, columns_of, key_of, outside, replaced
 from dpnb.sql.names import folded, own_nodes
+from dpnb.sql.quoting import MOST_LETTERS, expression_name
 from dpnb.sql.source import Node, Source, bare
 from dpnb.sql.spellings import marked, positioned, unaliased
 
@@ -28,8 +29,6 @@ PLACE = "place"
 """What a column of ORDER BY says in its ``meta``: the place of the column of the lines that it means."""
 _MARKS = (exp.Grouping, exp.GroupingId)
 _SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
-_LETTERS = 60
-"""Longest name that an expression gives to its column."""
 _CLAUSES = {
     "distinct": ("DISTINCT drops equal lines", "Leave DISTINCT out."),
     "qualify": ("QUALIFY does not go over several sets of keys", "Write one statement for each set."),
@@ -242,7 +241,11 @@ class _Reader:
         if not self._is_dropped(item, left) or isinstance(item, exp.Alias):
             return value
         key = unaliased(item)
-        text = key.name if isinstance(key, exp.Column) else key.sql(dialect="duckdb")[:_LETTERS]
+        text = (
+            key.name
+            if isinstance(key, exp.Column)
+            else expression_name(key, alone=not self.select.args.get("joins"))[:MOST_LETTERS]
+        )
         return exp.Alias(this=value, alias=exp.to_identifier(text, quoted=True))
 
     def _without(self, node: Node, left: Collection[int], aliases: Mapping[str, Node]) -> Node:
@@ -259,11 +262,12 @@ class _Reader:
                 place = self._place(aliases.get(folded(part.name), part), self.keys)
             return self._in_place_of(part, exp.Null()) if place in left else None
 
-        def emptied(part: Node) -> Node:
-            # operators on NULL are NULL
-            return exp.Null() if is_constant(part) and part.find(exp.Null) else part
-
-        return replaced(node, new, emptied)
+        result = exp.Paren(this=replaced(node.copy(), new))
+        # operators on NULL are NULL: parts before what they are parts of
+        for part in reversed([*outside(result.this)]):
+            if is_constant(part) and part.find(exp.Null):
+                part.replace(exp.Null())
+        return result.this
 
     def _in_place_of(self, node: Node, found: Node) -> Node:
         """Return a node that errors show where another one was written."""
@@ -331,7 +335,7 @@ class _Reader:
             elif item is not None:
                 meant = [self._line(int(inner.this) - 1 + added)]
             else:
-                meant = [replaced(inner, self._of_line)]
+                meant = [replaced(inner.copy(), self._of_line)]
             for one in meant:
                 copy = term.copy()
                 copy.set("this", one) if isinstance(term, exp.Ordered) else None
@@ -356,7 +360,7 @@ class _Reader:
                 if isinstance(item, exp.Alias) and folded(item.alias) == folded(node.name):
                     return self._in_place_of(node, self._line(place))
         found = self._place(node, [unaliased(item) for item in self.items])
-        if found is None and isinstance(node, exp.Column | AGGREGATES):
+        if found is None and isinstance(node, exp.Column | CLOSED):
             found = len(self.items)
             self.items.append(node.copy())
         return None if found is None else self._in_place_of(node, self._line(found))

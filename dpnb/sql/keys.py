@@ -22,14 +22,11 @@ from dpnb.sql.domains import coarser
 from dpnb.sql.narrowing import codes_of
 from dpnb.sql.outputs import Plain
 from dpnb.sql.query import MAX_CELLS, Key
-from dpnb.sql.quoting import as_written
+from dpnb.sql.quoting import MOST_LETTERS, expression_name
 from dpnb.sql.shown import Field, Renamed
 from dpnb.sql.source import Node, bare, others
 
 Outputs: TypeAlias = Steps[Plain]
-
-_MOST_LETTERS = 60
-"""Longest name that an expression gives to its column."""
 
 
 class Keys:
@@ -123,22 +120,13 @@ class Keys:
                 node,
             )
         column, outputs, _ = self._conditions.domains.outputs(node, self._codes)
-        kind, text = self._conditions.schema[column], self._text(node)
+        kind, alone = self._conditions.schema[column], len(self._conditions.scope.relations) == 1
+        text = expression_name(node, alone=alone)
         partition, labels, order = _groups(column, kind, outputs)
         if not labels:
             self._refuse("this is NULL for every value", "Write another expression.", node)
         self._functions.append((column, outputs))
-        return Key(partition, text[:_MOST_LETTERS], labels, order, text)
-
-    def _text(self, node: Node) -> str:
-        """Return an expression, with the names of columns as one would write them."""
-        result = node.copy()
-        alone = len(self._conditions.scope.relations) == 1
-        for column in result.find_all(exp.Column):
-            column.this.set("quoted", as_written(column.name) != column.name)
-            if alone:
-                column.set("table", None)
-        return str(result.sql(dialect="duckdb"))
+        return Key(partition, text[:MOST_LETTERS], labels, order, text)
 
     def place(self, node: Node) -> int | None:
         """Return the place of the key that a node is; None if it is none.

@@ -152,7 +152,7 @@ class _Lines:
         def put(part: Node) -> Node:
             if isinstance(part, exp.Query):
                 return part
-            if isinstance(part, AGGREGATES) or text_of(part) in self.made:
+            if isinstance(part, AGGREGATES) or (self.made and text_of(part) in self.made):
                 return self.named(part, alias if part is written else "")
             if isinstance(part, exp.Column) and isinstance(part.this, exp.Identifier):
                 value = None if part.table else self.aliases.get(folded(part.name))

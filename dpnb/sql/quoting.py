@@ -14,7 +14,7 @@ from dpnb.errors import SqlError
 from dpnb.schema.table import Table
 from dpnb.sql.identifiers import in_double_quotes
 from dpnb.sql.slips import slip
-from dpnb.sql.source import ENCLOSED, Source
+from dpnb.sql.source import ENCLOSED, Node, Source
 
 _SINGLE, _DOUBLE = "‘’‚‛‹›´′", "“”„‟«»″`"
 _PLAIN = {
@@ -34,7 +34,9 @@ _PLAIN = {
 """Typographic, mathematical and full-width signs, and what SQL has for them."""
 _SIGN = re.compile(f"[{re.escape(''.join([*_PLAIN, *_DOUBLE]))}]")
 _IN_QUOTES = re.compile(rf'["{_DOUBLE}]([^"{_DOUBLE}]*)["{_DOUBLE}]')
-_MOST_LETTERS = 20_000
+MOST_LETTERS = 60
+"""Longest name that an expression gives to its column."""
+_MOST_PARSED = 20_000
 """So many letters are parsed again in all, with other spellings."""
 
 
@@ -47,6 +49,16 @@ def as_written(name: str) -> str:
     ('age', '"hours per week"', '"order"', 'Größe')
     """
     return name if _is_plain(name) else '"' + name.replace('"', '""') + '"'
+
+
+def expression_name(node: Node, *, alone: bool) -> str:
+    """Return an expression as one would write it; ``alone``: without the name of its only table."""
+    result = node.copy()
+    for column in result.find_all(exp.Column):
+        column.this.set("quoted", as_written(column.name) != column.name)
+        if alone:
+            column.set("table", None)
+    return str(result.sql(dialect="duckdb"))
 
 
 @lru_cache(maxsize=1024)
@@ -90,7 +102,7 @@ def _unquoted(
     ]
     sets = (some for size in range(1, len(places) + 1) for some in combinations(places, size))
     found = None
-    for chosen in islice(sets, _MOST_LETTERS // max(len(text), 1)):
+    for chosen in islice(sets, _MOST_PARSED // max(len(text), 1)):
         ordered = sorted(chosen)
         if any(end > start for (_, end, _), (start, _, _) in pairwise(ordered)):
             continue

@@ -15,7 +15,7 @@ from sqlglot import expressions as exp
 
 from dpnb.schema.table import Table
 from dpnb.sql.conjuncts import conjunction, conjuncts
-from dpnb.sql.grouped import AGGREGATES, alike, columns_of, key_of, outside, replaced
+from dpnb.sql.grouped import CLOSED, alike, columns_of, key_of, outside, replaced
 from dpnb.sql.names import folded
 from dpnb.sql.source import Node, Source, bare, others
 from dpnb.sql.spellings import is_key, marked, unaliased
@@ -498,16 +498,17 @@ def _shared(queries: Sequence[exp.Select]) -> tuple[list[Node], list[list[Node]]
 def _filtered(node: Node, tests: Sequence[Node], places: Mapping[int, Node] | None = None) -> Node:
     """Return a copy of an expression whose aggregates count only rows that satisfy some conditions.
 
-    ``places`` are nodes to be put in place of others, by the identity of those.
+    ``places`` are nodes to be put in place of parts of the expression itself, by the identity of
+    those.
     """
 
     def new(part: Node) -> Node | None:
         if places and id(part) in places:
             return exp.Paren(this=places[id(part)])
-        if not tests or isinstance(part, exp.Query) or not isinstance(part, AGGREGATES):
+        if not tests or isinstance(part, exp.Query) or not isinstance(part, CLOSED):
             return None
         inner = [part.expression.this] if isinstance(part, exp.Filter) else []
         value = part.this if isinstance(part, exp.Filter) else part
         return exp.Filter(this=value.copy(), expression=_clause(exp.Where, [*inner, *tests]))
 
-    return replaced(node, new)
+    return replaced(node if places else node.copy(), new)

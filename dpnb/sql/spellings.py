@@ -86,9 +86,10 @@ def _check_weekday(source: Source, node: exp.Extract) -> None:
 
 
 def _of_times(source: Source, node: Node) -> Node | None:
-    span = source.span(node) if isinstance(node, exp.Func) else None
-    written = "" if span is None else source.text[span[0] : span[1] + 1]
-    return in_duckdb(node, written.partition("(")[0].strip())
+    """Return a function of a time as DuckDB writes it; None for others."""
+    # only what cuts times down depends on its name
+    cuts = isinstance(node, exp.TimestampTrunc | exp.DatetimeTrunc)
+    return in_duckdb(node, source.written(node).partition("(")[0].strip() if cuts else "")
 
 
 def _compared(source: Source, node: Node) -> Node:

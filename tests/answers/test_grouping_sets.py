@@ -164,3 +164,12 @@ def test_sets_multiply_as_in_sql(opened):
     listed = ", ".join(f"ROLLUP ({key})" for key in itertools.repeat("kind", 5))
     with pytest.raises(dpnb.DpnbError, match="32 sets of keys, more than 20"):
         session.price(f"SELECT COUNT(*) FROM people GROUP BY {listed}", rho=1)
+
+
+def test_a_key_has_one_name_whichever_set_comes_first(opened):
+    session = opened()
+    asked = (
+        "SELECT score // 4, COUNT(*) AS n FROM (SELECT * FROM people) GROUP BY GROUPING SETS ({})"
+    )
+    names = {session.query(asked.format(sets), rho=1).keys for sets in ("(), (1)", "(1), ()")}
+    assert names == {("score // 4",)}

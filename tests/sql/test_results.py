@@ -38,6 +38,9 @@ FLAT = (
     "SELECT region, COUNT(*) FILTER (WHERE kind = 'old') AS n, COUNT(*) AS m FROM t GROUP BY region"
 )
 SAME = [
+    # a CTE that has the name of its table
+    (f"WITH t AS (SELECT * FROM t WHERE score > 5) SELECT region, n, m FROM ({OLD}) a JOIN ({ALL}) b USING (region)",
+     FLAT.replace("GROUP", "WHERE score > 5 GROUP")),
     (f"SELECT a.region, n, b.m FROM ({OLD}) a JOIN ({ALL}) b ON a.region = b.region", FLAT),
     (f"SELECT region, n, m FROM ({OLD}) a FULL JOIN ({ALL}) AS b USING (region)", FLAT),
     (f"SELECT * FROM ({OLD}) a LEFT JOIN ({ALL}) b ON b.region = a.region ORDER BY a.n + m", f"{FLAT} ORDER BY n + m"),

@@ -144,6 +144,7 @@ SAME = [
     ("SELECT COUNT(*) AS n FROM t WHERE day >= DATEADD(month, -1, '2024-02-02')", "SELECT COUNT(*) AS n FROM t WHERE day >= DATE '2024-02-02' - INTERVAL 1 MONTH"),
     ("SELECT COUNT(*) AS n FROM t WHERE day < DATE_SUB(DATE '2024-01-31', INTERVAL 29 DAY) OR day > DATE_ADD('2024-01-01', 2)", "SELECT COUNT(*) AS n FROM t WHERE day < '2024-01-02' OR day > '2024-01-03'"),
     ("SELECT COUNT(*) AS n FROM t WHERE DATE_DIFF(day, DATE '2024-01-01', DAY) > 1 AND DATE('2024-01-04') > day", "SELECT COUNT(*) AS n FROM t WHERE DATE_DIFF('day', DATE '2024-01-01', day) > 1 AND day < '2024-01-04'"),
+    ("SELECT AVG(DATE_DIFF('days', DATE '2024-01-01', day)) AS n FROM t", "SELECT AVG(DATE_DIFF('day', DATE '2024-01-01', day)) AS n FROM t"),
     # names and lines as other systems write them
     ("SELECT `sex`, COUNT(*) AS `a 'b` FROM `t` GROUP BY `sex`", "SELECT sex, COUNT(*) AS \"a 'b\" FROM t GROUP BY sex"),
     ("SELECT [x].[sex], SUM([wage]) AS [all of it] FROM [t] AS [x] WHERE [yes] = 1 GROUP BY [x].[sex]", "SELECT x.sex, SUM(wage) AS \"all of it\" FROM t AS x WHERE yes = 1 GROUP BY x.sex"),
