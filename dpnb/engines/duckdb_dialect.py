@@ -118,7 +118,7 @@ class DuckDBDialect(Dialect):
         if made is None or len(found) > _LISTED:
             return super().mapped(function, name)
         outputs = ", ".join(output or "NULL" for _, output in found)
-        listed = f"([{outputs}])[CAST({made.place(column)} AS BIGINT) - ({made.first - 1})]"
+        listed = f"([{outputs}])[CAST({made.place(column)} AS BIGINT) + 1]"
         if function.null is None:
             return listed
         return f"(CASE WHEN {column} IS NULL THEN {function.null} ELSE {listed} END)"
@@ -135,8 +135,7 @@ class DuckDBDialect(Dialect):
         if made is None or on_line is None:
             return super()._mapped_ticks(value, measure)
         rate, start = on_line
-        number = f"{made.place(column)} * {literal(float(rate))}"
-        number = f"({number} + {literal(float(start - rate * made.first))})"
+        number = f"({made.place(column)} * {literal(float(rate))} + {literal(float(start))})"
         if ticks.null is None:
             return number
         return f"(CASE WHEN {column} IS NULL THEN {literal(float(ticks.null))} ELSE {number} END)"
@@ -146,11 +145,11 @@ class DuckDBDialect(Dialect):
         scale, column = key.kind.scale, self.column(key.column)
         if scale.integral:
             return super().group(key)
-        found = runs(key.numbers.over(scale), scale)
+        found = runs(key.numbers, scale)
         made = grid([start for start, _ in found], scale)
         if made is None or [number for _, number in found] != list(range(len(found))):
             return super().group(key)
-        number = f"CAST({made.place(column)} AS INTEGER) - ({made.first})"
+        number = f"CAST({made.place(column)} AS INTEGER)"
         return number if key.numbers.null is None else f"COALESCE({number}, {key.numbers.null})"
 
     def only(

@@ -16,6 +16,8 @@ from dpnb.engines.steps import literal
 
 _FEWEST = 4
 """Fewer pieces are compared one after the other."""
+_LARGEST = 2.0**52
+"""Places below this one are whole numbers that floats hold exactly, with their neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,11 @@ class Grid:
         return math.floor((code - self.shift) / self.step) - self.first
 
     def place(self, code: str) -> str:
-        """Return the SQL of the number of the cell of a code, a whole DOUBLE: ``first`` more than its piece."""
+        """Return the SQL of the number of a code's piece, a whole DOUBLE."""
         moved = code if self.shift == 0 else f"({code} - {literal(self.shift)})"
-        return f"FLOOR({moved} / {literal(self.step)})"
+        cell = f"FLOOR({moved} / {literal(self.step)})"
+        # both are whole numbers that floats hold exactly, and so is what is between them
+        return cell if self.first == 0 else f"({cell} - {literal(float(self.first))})"
 
 
 def grid(starts: Sequence[Code], scale: Scale) -> Grid | None:
@@ -55,7 +59,7 @@ def grid(starts: Sequence[Code], scale: Scale) -> Grid | None:
     width = (breaks[-1] - breaks[0]) / (len(breaks) - 1)
     for shift, step in itertools.product((0.0, breaks[0]), {float(f"{width:.12g}"), width}):
         place = (breaks[0] - shift) / step
-        if not math.isfinite(place):
+        if not abs(place) < _LARGEST:
             continue
         made = Grid(shift, step, math.floor(place) - 1)
         ends = made.number(float(scale.low)), made.number(float(scale.high))

@@ -270,7 +270,16 @@ def compared(
         low, most = max(low, least), min(most, high)
     # what a sum of floats is less its summand may be another float
     own = (low - offset, high - offset) if whole or not offset else (one.low, one.high)
-    return Compared(left, operator, right, offset, (own, (least, most)))
+    spans = _codes(one, own), _codes(other, (least, most))
+    if any(first > last for first, last in spans):
+        return NONE
+    return Compared(left, operator, right, offset, spans)
+
+
+def _codes(scale: Scale, span: Interval) -> Interval:
+    """Return the least and greatest code between two numbers."""
+    low, high = span
+    return (math.ceil(low), math.floor(high)) if scale.integral else (float(low), float(high))
 
 
 def can_hold(predicate: Predicate, group: Mapping[str, Within]) -> bool:

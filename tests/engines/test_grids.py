@@ -21,17 +21,27 @@ from dpnb.views.view import views_of
 pytestmark = pytest.mark.fast
 
 EXPRESSIONS = (
-    "FLOOR(x)", "FLOOR(x / 20)", "CEIL(x / 7)", "ROUND(x)", "ROUND(x, -1)", "FLOOR(x / 0.1)", "FLOOR(x * 10)",
+    "FLOOR(x)", "FLOOR(x / 20)", "CEIL(x / 7)", "ROUND(x)", "ROUND(x, -1)", "FLOOR(x / 0.3)", "FLOOR(x * 2)",
     "FLOOR(x * 0.3)", "TRUNC(x / 3)", "FLOOR(x / 20) * 3 - 1", "POWER(FLOOR(x / 2), 2)", "FLOOR(x / 1.7)",
     "COALESCE(FLOOR(x / 5), 7)", "FLOOR(x / 3) % 4",
     "CASE WHEN x > 80 THEN NULL ELSE FLOOR(x / 2) END", "FLOOR(SQRT(ABS(x)))", "FLOOR((x - 0.5) / 1.5)",
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("low", [0.0, -33.3, 1e-3])
-@pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_a_look_up_is_the_step_function(expression, low):
-    schema = Schema({"x": Real(low, 200)})
+@pytest.mark.parametrize(
+    ("expression", "low", "high"),
+    [
+        *((*pair, 200.0) for pair in itertools.product(EXPRESSIONS, [0.0, -33.3, 1e-3])),
+        ("FLOOR(x * 10)", 100.0, 130.0),
+        ("FLOOR(x / 0.1)", -3.3, 40.0),
+        # places beyond 32 bits, and ticks beyond 53
+        ("FLOOR(x)", 16e9, 16e9 + 20),
+        ("FLOOR(x)", -16e9, -16e9 + 20),
+        ("(FLOOR(x) - 1e9) * 123456789", 1e9, 1e9 + 4.5),
+    ],
+)
+def test_a_look_up_is_the_step_function(expression, low, high):
+    schema = Schema({"x": Real(low, high)})
     tables = {"t": Table("t", None, schema)}
     sql = DuckDBDialect(schema)
     query = parse(f"SELECT {expression} AS k, SUM({expression}) AS s FROM t GROUP BY 1", tables)
@@ -43,8 +53,8 @@ def test_a_look_up_is_the_step_function(expression, low):
     codes = [
         *starts,
         *beside,
-        200.0,
-        *np.random.default_rng(1).uniform(low, 200, 200).tolist(),
+        high,
+        *np.random.default_rng(1).uniform(low, high, 200).tolist(),
         None,
     ]
     asked = (
@@ -52,7 +62,7 @@ def test_a_look_up_is_the_step_function(expression, low):
         sql._mapped_ticks(value, measure),
         sql.group(key),
     )
-    codes = [code if code is None else min(code, 200.0) for code in codes]
+    codes = [code if code is None else min(code, high) for code in codes]
     given = ", ".join("NULL" if code is None else f"CAST('{code!r}' AS DOUBLE)" for code in codes)
     found = duckdb.sql(
         f"SELECT {', '.join(asked)} FROM (SELECT unnest([{given}]) AS c0)"

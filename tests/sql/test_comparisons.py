@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from contextlib import closing
+from fractions import Fraction
 
 import duckdb
 import pandas as pd
@@ -16,11 +17,12 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import BudgetError, SqlError
 from dpnb.ledger.columns import read_by
 from dpnb.privacy.parallel import region
-from dpnb.schema.predicates import EVERY, Compared, plain, read
+from dpnb.schema.predicates import EVERY, NONE, Compared, plain, read
 from dpnb.sql.parser import parse
-from dpnb.views.measures import Count, Scan
+from dpnb.views.measures import Count, Scan, Sum
 from dpnb.views.text import predicate_text
 from dpnb.views.view import views_of
+from tests.kit.noise import NoNoise
 
 pytestmark = pytest.mark.fast
 
@@ -151,6 +153,37 @@ def test_conditions_narrow_sums_and_leave_out_groups():
     assert views_of(query.aggregates[0], query, 1)["sum"].measure.sensitivity == 8
     query = parse("SELECT SUM(CASE WHEN n < m THEN 0 ELSE m - n END) AS s FROM t", TABLES)
     assert views_of(query.aggregates[0], query, 1)["sum"].measure.sensitivity == 10**6
+
+
+@pytest.mark.parametrize("condition", ["n < w", "w >= n", "n = w", "m <= w", "NOT m <> w", "n > w"])
+def test_whole_columns_keep_whole_bounds_beside_real_ones(condition):
+    schema = Schema({"n": Integer(0, 10), "m": Integer(2, 9), "w": Real(0.5, 3.2)})
+    tables = {"t": Table("t", None, schema)}
+    query = parse(f"SELECT AVG(n) AS a, AVG(m) AS b FROM t WHERE {condition}", tables)
+    for name, (low, high) in zip(
+        (query.where.left, query.where.right), query.where.spans, strict=True
+    ):
+        assert name == "w" or {type(low), type(high)} == {int}
+    for aggregate in query.aggregates:
+        for view in views_of(aggregate, query, 1).values():
+            assert not isinstance(view.measure, Sum) or view.measure.step >= Fraction(1, 2)
+
+
+def test_no_whole_number_between_two_numbers_equals_one():
+    schema = Schema({"n": Integer(0, 10), "w": Real(3.2, 3.8)})
+    parsed = parse("SELECT COUNT(*) FROM t WHERE n = w", {"t": Table("t", None, schema)})
+    assert parsed.where == NONE
+
+
+@pytest.mark.parametrize("in_memory", [(), None], ids=["sql", "arrays"])
+def test_an_average_of_whole_numbers_beside_real_ones_is_theirs(in_memory):
+    rows = pd.DataFrame({"n": [3] * 20_000, "w": [3.1] * 20_000})
+    schema = Schema({"n": Integer(0, 10), "w": Real(0.5, 3.2)})
+    table = Table("t", rows, schema, in_memory=in_memory)
+    with closing(dpnb.Curator([table], budget=dpnb.Budget(rho=10**9), noise=NoNoise())) as made:
+        sql = "SELECT AVG(n) AS a, COUNT(*) AS n FROM t WHERE n < w"
+        answer = made.session().query(sql, rho=10**6)
+    assert answer.to_frame().iloc[0][["a", "n"]].tolist() == pytest.approx([3.0, 20_000], abs=1e-3)
 
 
 @pytest.fixture(scope="module")
