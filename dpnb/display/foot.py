@@ -32,9 +32,12 @@ def budget_after(bill: Bill, *, refused: bool) -> Track:
     If it would be refused, nothing would be spent.
     """
     total, left = bill.cap.level(bill.privacy), bill.remaining.level(bill.privacy)
-    cost = Fraction(0) if refused else bill.spent.level(bill.privacy)
-    now = " left" if refused else " would be left"
-    said = words(strong(part_text(left - cost, total, left=True)), now)
+    cost = bill.spent.level(bill.privacy)
+    if refused:
+        rest = " left, which is too little" if cost > left else " left"
+        said = words(strong(part_text(left, total, left=True)), rest)
+        return Track(_share(total - left, total), 0.0, said)
+    said = words(strong(part_text(left - cost, total, left=True)), " would be left")
     return Track(_share(total - left, total), _share(cost, total), said)
 
 

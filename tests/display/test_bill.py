@@ -84,7 +84,7 @@ class TestPrice:
         [
             ("1/4", "", "50 % would be left"),
             ("1/4", "the owner limits it", "75 % left"),
-            ("1", "it costs too much", "75 % left"),
+            ("1", "it costs too much", "75 % left, which is too little"),
         ],
     )
     def test_what_would_be_left(self, bill, cost, refusal, left):
