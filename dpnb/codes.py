@@ -194,10 +194,6 @@ class StepFunction(Generic[Output]):
         """Return the function itself; see :meth:`Periodic.over`."""
         return self
 
-    def pieces_over(self, scale: Scale) -> int:
-        """Return an upper bound on the pieces of the function of the codes of a scale."""
-        return len(self.pieces)
-
     def covers(self, scale: Scale) -> bool:
         """Return whether every code of a scale has an output."""
         return self.support == ((scale.low, scale.high),)
@@ -307,10 +303,6 @@ class Periodic(Generic[Output]):
             ),
             self.null,
         )
-
-    def pieces_over(self, scale: Scale) -> int:
-        """Return an upper bound on the pieces of the function of the codes of a scale."""
-        return len(self.steps.pieces) * (int(scale.high - scale.low) // self.period + 2)
 
     def covers(self, scale: Scale) -> bool:
         """Return whether every code of a scale, longer than a period, has an output."""

@@ -9,6 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.codes import Code, Interval, Periodic, Steps
+from dpnb.schema.partition import Partition
 from dpnb.schema.predicates import And, Compared, Predicate, Within, simplify
 from dpnb.schema.schema import Schema
 from dpnb.sql.values import (
@@ -222,11 +223,9 @@ class Domain:
         import numpy as np
 
         if isinstance(where, Within):
-            piece = self.pieces[self._place[where.column]]
-            lows = np.array([low for low, _ in piece.cells])
-            mask = np.zeros(len(lows), dtype=bool)
-            for low, high in where.codes(self.schema[where.column]):
-                mask |= (lows >= low) & (lows <= high)
+            piece, kind = self.pieces[self._place[where.column]], self.schema[where.column]
+            inside = Partition(where.column, where.joined(kind).steps(0), kind)
+            mask = inside.of(np.array([low for low, _ in piece.cells])) >= 0
             if piece.missing:
                 mask = np.append(mask, where.null)
             return self._along(mask, where.column)
@@ -351,12 +350,12 @@ def _repetitions(view: View) -> int:
 
 def _pieces(schema: Schema, views: Sequence[View]) -> tuple[Piece, ...]:
     starts: dict[str, set[Code]] = {}
+    scales = {column: schema[column].scale for view in views for column in columns_of(view)}
     for view in views:
         for column in columns_of(view):
-            starts.setdefault(column, {schema[column].scale.low})
+            starts.setdefault(column, {scales[column].low})
         for column, low, high in _intervals(view):
-            scale = schema[column].scale
-            starts[column].update((low, scale.next(high)))
+            starts[column].update((low, scales[column].next(high)))
     for column, cut in starts.items():
         if _two_valued(column, schema):
             cut.add(schema[column].scale.high)

@@ -8,8 +8,9 @@ condition are counted as well, apart from the others.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -271,10 +272,10 @@ class Arrays:
         """Return one exact vector for each measure, in ticks; ``check`` is called for each block."""
         sizes = _sizes(scan.keys)
         places = list(map(self._placed, scan.keys))
-        measured = [
-            self._by_code(measure, And((scan.where, condition)))
-            for measure, condition in scan.measures
-        ]
+        listed = [(measure, And((scan.where, condition))) for measure, condition in scan.measures]
+        uses = Counter(condition for _, condition in listed)
+        # a sum of the same rows serves their count
+        measured = [each if uses[each[1]] > 1 else self._by_code(*each) for each in listed]
         wanted = [_Wanted.by(*each) for each in measured]
         groups = math.prod(sizes)
         # sums first, then counts of values, then counts of rows: the first ones also serve the others
@@ -309,12 +310,10 @@ class Arrays:
         parts = [part for part in condition.parts if part != EVERY]
         if measure != Count(None) or len(parts) != 1 or not isinstance(parts[0], Within):
             return measure, condition
-        inside = parts[0]
-        intervals = inside.scale(self._columns[inside.column].kind).union(inside.intervals)
-        if len(intervals) <= COMPARED:
+        inside = parts[0].joined(self._columns[parts[0].column].kind)
+        if len(inside.intervals) <= COMPARED:
             return measure, condition
-        numbers = replace(inside, intervals=intervals).steps(Fraction(1))
-        return Count(Mapped(inside.column, numbers)), EVERY
+        return Count(Mapped(inside.column, inside.steps(Fraction(1)))), EVERY
 
     def cover_bins(self, views: Sequence[Sequence[Partition]]) -> bool:
         """Return whether the columns of all axes are here."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -159,8 +159,7 @@ class Codes:
 
     def within(self, predicate: Within) -> Callable[[Vector], Mask]:
         """Return a function from stored values to whether each satisfies a predicate."""
-        intervals = predicate.scale(self.kind).union(predicate.intervals)
-        satisfied = replace(predicate, intervals=intervals).steps(True)
+        satisfied = predicate.joined(self.kind).steps(True)
         if isinstance(satisfied, Periodic) or len(satisfied.pieces) > COMPARED:
             return self.lookup(satisfied, False, np.dtype(np.bool_))
         ends = [self._stored((low, high)) for low, high, _ in satisfied.pieces]

@@ -90,7 +90,7 @@ def _behind(table: str) -> frozenset[Named]:
     if "lines" in definition:
         return frozenset[Named]().union(*(_behind(name_of(line)) for line in definition["lines"]))
     of = definition["of"]
-    names = {key if isinstance(key, str) else key[0] for key in definition["keys"]}
+    names = {*map(column_of, definition["keys"])}
     names |= predicates.read(definition["where"]).columns
     for feature in definition["features"]:
         names |= Feature.read(feature).columns

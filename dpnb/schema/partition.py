@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dpnb.codes import Code, Interval, Periodic, StepFunction, Steps, read_steps
 from dpnb.errors import SchemaError
 from dpnb.schema.columns import Category, Kind, Real
-from dpnb.schema.predicates import Within, with_output
+from dpnb.schema.predicates import Within
 from dpnb.schema.timestamps import Date, Timestamp, code_of, text_of
 from dpnb.schema.types import Boolean
 
@@ -104,11 +104,6 @@ class Partition:
             codes = self.steps.steps.where(number)
             return Within(self.column, codes, self.null == number, self.steps.period)
         return Within(self.column, self.groups[number], self.null == number)
-
-    @property
-    def anywhere(self) -> Within:
-        """The condition that a row is in any group."""
-        return with_output(self.column, self.numbers if self.steps is None else self.steps)
 
     @property
     def order(self) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from dpnb.codes import (
@@ -17,6 +18,7 @@ from dpnb.codes import (
     Steps,
     common,
     remainders,
+    repeated,
 )
 from dpnb.schema.columns import Kind
 
@@ -31,6 +33,8 @@ Order: TypeAlias = Literal["<", "<=", ">", ">=", "=", "<>"]
 NEGATED: dict[Order, Order] = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 FLIPPED: dict[Order, Order] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
+MOST_REPEATED = 500
+"""A condition that repeats is written out if it then has so few intervals."""
 MOST_BOXES = 32
 """Most boxes of a condition; one with more is loosened, and its region then covers more."""
 MOST_INTERVALS = 64
@@ -65,6 +69,10 @@ class Within:
             ((low, high, output) for low, high in self.intervals), output if self.null else None
         )
         return pieces if self.period is None else Periodic(self.period, pieces)
+
+    def joined(self, kind: Kind) -> Within:
+        """Return the same condition with intervals in order, none of which meet."""
+        return replace(self, intervals=self.scale(kind).union(self.intervals))
 
     def codes(self, kind: Kind) -> tuple[Interval, ...]:
         """Return the codes that satisfy the predicate, each repetition written out."""
@@ -202,6 +210,10 @@ def simplify(predicate: Predicate, kinds: Mapping[str, Kind]) -> Predicate:
     merged = [_atom(atom, kinds) for atom in atoms.values()]
     if absorbing in merged:
         return absorbing
+    pairs = zip(atoms.values(), merged, strict=True)
+    if any(isinstance(new, Within) and new.period != old.period for old, new in pairs):
+        # what was merged repeats sooner, as another atom may
+        return simplify(type(predicate)((*merged, *others)), kinds)
     parts = {*(part for part in merged if part != neutral), *others}
     if len(parts) == 1:
         return parts.pop()
@@ -213,12 +225,25 @@ def _is_of_presence(atom: Within, kind: Kind) -> bool:
     return atom.intervals in ((), ((kind.scale.low, kind.scale.high),))
 
 
+@lru_cache(maxsize=512)
+def _least(atom: Within, kind: Kind) -> Within:
+    """Return a condition that repeats with its least period, or written out."""
+    assert atom.period is not None  # noqa: S101 - callers ask for no other
+    pieces = ((low, high, True) for low, high in atom.intervals)
+    true = StepFunction(pieces, True if atom.null else None)
+    return with_output(atom.column, repeated(atom.period, true, kind.scale, MOST_REPEATED))
+
+
 def _atom(atom: Within, kinds: Mapping[str, Kind]) -> Predicate:
     scale = atom.scale(kinds[atom.column])
     whole, intervals = ((scale.low, scale.high),), atom.intervals
     if not scale.is_normal(intervals):
         intervals = scale.intersection(intervals, whole)
         atom = Within(atom.column, intervals, atom.null, atom.period)
+    if atom.period is not None:
+        least = _least(atom, kinds[atom.column])
+        if least.period != atom.period:
+            return _atom(least, kinds)
     if atom.null and intervals == whole:
         return EVERY
     return atom if atom.null or intervals else NONE

@@ -187,13 +187,7 @@ class Domains:
         self.note(node, column, lambda code: function(code) is (not negated))
         null = function.null is (not negated)
         if isinstance(function, Periodic):
-            # written out if what it changes is, as of any condition
-            scale, true = self.kinds[column].scale, function.steps.where(not negated)
-            wanted: StepFunction[Plain] = StepFunction((low, high, True) for low, high in true)
-            function = repeated(function.period, wanted, scale, MOST_WRITTEN // 2)
-            if isinstance(function, Periodic):
-                return Within(column, function.steps.where(True), null, function.period)
-            return Within(column, function.where(True), null)
+            return Within(column, function.steps.where(not negated), null, function.period)
         return Within(column, function.where(not negated), null)
 
     def outputs(

@@ -172,8 +172,8 @@ def _inside(where: Predicate, view: Histogram) -> Bools | None:
 
     if isinstance(where, Within):
         axis = view.keys[view.place(where.column)]
-        joined = replace(where, intervals=where.scale(axis.kind).union(where.intervals))
-        group = axis.finer(Partition(where.column, joined.steps(0), axis.kind))
+        steps = where.joined(axis.kind).steps(0)
+        group = axis.finer(Partition(where.column, steps, axis.kind))
         return None if group is None else _along(group == 0, view, where.column)
     if isinstance(where, Compared):
         return None

@@ -180,6 +180,13 @@ def test_conditions_on_one_column_stay_apart_or_are_merged():
     assert where("HOUR(moment) > 3 AND HOUR(moment) < 5") == where("HOUR(moment) = 4")
     assert where("NOT HOUR(moment) >= 4") == where("HOUR(moment) < 4")
     assert where("HOUR(moment) < 4 OR HOUR(moment) >= 4 OR moment IS NULL") == EVERY
+    # what is merged has its least period, or is written out
+    assert where("HOUR(moment) = 1 OR HOUR(moment) = 13") == where("HOUR(moment) IN (1, 13)")
+    assert where("HOUR(moment) > 3 OR HOUR(moment) <= 3") == where("moment IS NOT NULL")
+    assert where("(HOUR(moment) = 1 OR HOUR(moment) = 13) AND HOUR(moment) % 12 < 2") == where(
+        "HOUR(moment) % 12 = 1"
+    )
+    assert where("DAYOFWEEK(day) = 1 OR DAYOFWEEK(day) > 1") == where("DAYOFWEEK(day) > 0")
     both = where("HOUR(moment) = 4 AND moment >= '2000-01-01' AND DAYOFWEEK(moment) = 1")
     assert len(both.parts) == 3
     assert simplify(both, SCHEMA) == both
