@@ -82,14 +82,8 @@ def moment_of(view: View) -> Moment:
 
 def _varies(value: Value, schema: Schema) -> bool:
     """Return whether a value may differ among rows that meet the same conditions."""
-    if isinstance(value, Arithmetic):
-        return _varies(value.left, schema) or _varies(value.right, schema)
-    if isinstance(value, Call):
-        return any(_varies(part, schema) for part in value.parts)
-    if isinstance(value, Case):
-        results = (value.default, *(result for _, result in value.branches))
-        return any(result is not None and _varies(result, schema) for result in results)
-    return isinstance(value, Column) and not _two_valued(value.name, schema)
+    names = (part.name for part in subvalues(value) if isinstance(part, Column))
+    return not all(_two_valued(name, schema) for name in names)
 
 
 def _two_valued(column: str, schema: Schema) -> bool:
@@ -398,20 +392,10 @@ def _tests(view: View) -> Iterator[Within | Compared]:
         yield from _atoms(predicate)
 
 
-def _conditions(value: Value) -> Iterable[Predicate]:
-    if isinstance(value, Arithmetic):
-        yield from _conditions(value.left)
-        yield from _conditions(value.right)
-    if isinstance(value, Call):
-        for part in value.parts:
-            yield from _conditions(part)
-    if isinstance(value, Case):
-        for condition, result in value.branches:
-            yield condition
-            if result is not None:
-                yield from _conditions(result)
-        if value.default is not None:
-            yield from _conditions(value.default)
+def _conditions(value: Value) -> Iterator[Predicate]:
+    for part in subvalues(value):
+        if isinstance(part, Case):
+            yield from (condition for condition, _ in part.branches)
 
 
 def _atoms(predicate: Predicate) -> Iterator[Within | Compared]:

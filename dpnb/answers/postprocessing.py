@@ -153,7 +153,7 @@ def ordered(
     Labels sort in declared order where all statements have the same ones. The mark of a key that is
     left out is last, as NULL is.
     """
-    columns = [_last(query) for query in union.branches]
+    columns = [query.shown.outermost for query in union.branches]
     ranks = [_ranks(union, place) for place in range(len(columns[0]))]
     labels = [is_label(column.expression) for column in columns[0]]
     lines: list[Line] = []
@@ -162,8 +162,7 @@ def ordered(
         fields: list[Value] = []
         for label, known in zip(labels, ranks, strict=True):
             name = next(names) if label else None
-            unnamed = name is None or name == union.mark
-            named = None if name is None or unnamed else Label(name, known.get(name))
+            named = None if name is None or name == union.mark else Label(name, known.get(name))
             fields.append(named if label else next(numbers))
         lines.append(Line(tuple(fields), place))
     left = _Lines(lines)
@@ -171,16 +170,11 @@ def ordered(
     return tuple(line.group for line in left.lines if line.group is not None)
 
 
-def _last(query: Query) -> tuple[Column, ...]:
-    *_, last = query.shown.levels()
-    return last.columns or ()
-
-
 def _ranks(union: Union, place: int) -> dict[partition.Label | None, int]:
     """Return the places of a column's labels in their declared order; empty if its parts differ in it."""
     found: list[dict[partition.Label | None, int]] = []
     for query in union.branches:
-        expression = _last(query)[place].expression
+        expression = query.shown.outermost[place].expression
         if isinstance(expression, Literal) and expression.value == union.mark:
             continue
         if not isinstance(expression, Field) or expression.released or query.shown.around:

@@ -187,8 +187,8 @@ def _together(
         for parts in zip(*(table.columns for table in tables), strict=True)
     ]
     rows = ordered(union, groups, columns)
-    *_, last = union.branches[0].shown.levels()
-    shown = (last.columns or ())[: len(last.columns or ()) - union.unshown]
+    shown = union.branches[0].shown.outermost
+    shown = shown[: len(shown) - union.unshown]
     keys = sum(is_label(column.expression) for column in shown)
     hidden = [one.hidden for one in answers if one.hidden is not None]
     names = {view for one in answers for view in one.levels}

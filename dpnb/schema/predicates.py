@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
@@ -299,6 +299,22 @@ def compared(
     if any(first > last for first, last in spans):
         return NONE
     return Compared(left, operator, right, offset, spans)
+
+
+def negation(
+    predicate: Predicate, kinds: Mapping[str, Kind], complete: Collection[str] = ()
+) -> Predicate:
+    """Return the condition of the other rows; columns that are ``complete`` are never missing."""
+    if isinstance(predicate, Within):
+        null = not predicate.null and predicate.column not in complete
+        return predicate.complement(kinds[predicate.column], null=null)
+    if isinstance(predicate, Compared):
+        order = NEGATED[predicate.operator]
+        other = compared(predicate.left, order, predicate.right, predicate.offset, kinds)
+        missing = sorted(predicate.columns.difference(complete))
+        return Or((other, *(Within(name, (), null=True) for name in missing)))
+    parts = tuple(negation(part, kinds, complete) for part in predicate.parts)
+    return Or(parts) if isinstance(predicate, And) else And(parts)
 
 
 def _codes(scale: Scale, span: Interval) -> Interval:

@@ -23,6 +23,7 @@ from sqlglot import expressions as exp
 
 from dpnb.codes import Code, StepFunction
 from dpnb.schema.columns import Kind
+from dpnb.sql.conjuncts import branches_of
 from dpnb.sql.dataless import EvaluationError, evaluate, time_limit
 from dpnb.sql.outputs import (
     MOST_PIECES,
@@ -177,15 +178,9 @@ class _Forms:
 
     def _case(self, node: Node) -> _Form | None:
         """Return the form of CASE or IF, whose conditions are constant between break points."""
-        branches = [node] if isinstance(node, exp.If) else node.args["ifs"]
-        default = node.args.get("false" if isinstance(node, exp.If) else "default")
-        conditions = [branch.this for branch in branches]
-        if isinstance(node, exp.Case) and node.this is not None:
-            conditions = [
-                exp.EQ(this=node.this.copy(), expression=one.copy()) for one in conditions
-            ]
-        rounds = max(map(self.constant, conditions))
-        results = [self._form(branch.args["true"]) for branch in branches]
+        branches, default = branches_of(node)
+        rounds = max(self.constant(test) for test, _ in branches)
+        results = [self._form(result) for _, result in branches]
         results += [] if default is None else [self._form(default)]
         return _Form(
             max([rounds, *(form.rounds for form in results)]),

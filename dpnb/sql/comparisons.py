@@ -16,7 +16,7 @@ from fractions import Fraction
 from sqlglot import expressions as exp
 
 from dpnb.schema.columns import Integer, Kind, Real
-from dpnb.schema.predicates import NEGATED, NONE, And, Order, Predicate, Within, compared
+from dpnb.schema.predicates import FLIPPED, NEGATED, NONE, And, Order, Predicate, Within, compared
 from dpnb.schema.timestamps import Date, Timestamp, seconds
 from dpnb.sql.constants import Constants, is_constant
 from dpnb.sql.source import Node, bare, others
@@ -78,7 +78,7 @@ class Comparisons:
         order = NEGATED[order] if negated else order
         if len(columns) == 2 and all(isinstance(kind, Integer) for kind in kinds):
             difference = sides[0].plus(sides[1], -1)
-            return self._whole(difference, order, difference.number)
+            return self._whole(difference, order)
         if len(columns) == 2 and all(isinstance(kind, Integer | Real) for kind in kinds):
             return self._real(*sides, order)
         if len(columns) == 2 and all(isinstance(kind, Date | Timestamp) for kind in kinds):
@@ -110,12 +110,18 @@ class Comparisons:
                 return days
         raise _NoneError
 
-    def _whole(self, difference: _Sum, order: Order, number: Fraction) -> Predicate | None:
-        """Return the condition that x - y + number compares so with 0, for whole x and y."""
+    def _whole(self, difference: _Sum, order: Order) -> Predicate | None:
+        """Return the condition that a difference compares so with 0, x - y + number for whole x and y."""
         if sorted(difference.columns.values()) != [-1, 1] or difference.seconds is not None:
             return None
         less, more = sorted(difference.columns, key=lambda name: difference.columns[name])
-        return whole(more, order, less, number, self._kinds)
+        number = difference.number
+        offset = math.ceil(number) if order in ("<=", ">") else math.floor(number)
+        if number != offset and order in ("=", "<>"):
+            scales = ((name, self._kinds[name].scale) for name in (more, less))
+            both = And(tuple(Within(name, ((one.low, one.high),)) for name, one in scales))
+            return NONE if order == "=" else both
+        return compared(more, order, less, offset, self._kinds)
 
     def _real(self, left: _Sum, right: _Sum, order: Order) -> Predicate | None:
         """Return the condition of a comparison of numbers, of which one may be moved."""
@@ -126,8 +132,7 @@ class Comparisons:
             return None
         ((a,), (b,)) = left.columns, right.columns
         if moved == [right]:
-            turned: dict[Order, Order] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-            a, b, order = b, a, turned.get(order, order)
+            a, b, order = b, a, FLIPPED[order]
         if not moved:
             return compared(a, order, b, 0, self._kinds)
         # sums of floats of this size are finite
@@ -161,16 +166,4 @@ class Comparisons:
             if moments == (0, 0) and difference.seconds is None:
                 return None
             days = Fraction(difference.seconds or 0, next(iter(clocks))[0])
-        return self._whole(_Sum(difference.columns), order, difference.number + days)
-
-
-def whole(
-    left: str, order: Order, right: str, number: Fraction, kinds: Mapping[str, Kind]
-) -> Predicate:
-    """Return the condition that ``left + number`` compares so with ``right``, between whole numbers."""
-    offset = math.ceil(number) if order in ("<=", ">") else math.floor(number)
-    if number != offset and order in ("=", "<>"):
-        scales = ((name, kinds[name].scale) for name in (left, right))
-        both = And(tuple(Within(name, ((one.low, one.high),)) for name, one in scales))
-        return NONE if order == "=" else both
-    return compared(left, order, right, offset, kinds)
+        return self._whole(_Sum(difference.columns, difference.number + days), order)

@@ -17,20 +17,20 @@ from dpnb.schema.predicates import (
     NEGATED,
     NONE,
     And,
-    Compared,
     Or,
     Predicate,
     Within,
-    compared,
+    negation,
     simplify,
 )
 from dpnb.schema.reading import canonical
 from dpnb.schema.timestamps import Date, Timestamp
 from dpnb.schema.types import Boolean
 from dpnb.sql.comparisons import ORDERS, Comparisons
+from dpnb.sql.conjuncts import branches_of
 from dpnb.sql.constants import TRUTHS, Constants, is_constant, number
 from dpnb.sql.domains import Domains
-from dpnb.sql.operators import branches_of, depends_on
+from dpnb.sql.operators import depends_on
 from dpnb.sql.products import MOST_CODES, Products, is_small
 from dpnb.sql.quoting import as_written
 from dpnb.sql.relations import Relation, Scope
@@ -215,7 +215,7 @@ class Conditions:
             return Within(column, self.schema[column].compare("=", value))
         if isinstance(node, exp.Is | exp.NullSafeEQ | exp.NullSafeNEQ):
             equal = self._equal(node)
-            return _complement(equal, self.schema) if negated else equal
+            return negation(equal, self.schema) if negated else equal
         if isinstance(node, exp.EQ | exp.NEQ) and _is_test(node):
             differs = bare(node.expression).this is isinstance(node, exp.NEQ)
             return self._condition(node.this, negated=differs is not negated)
@@ -283,7 +283,7 @@ class Conditions:
         test, value = node.this, bare(node.expression)
         if isinstance(node, exp.NullSafeNEQ):
             equal = self._equal(exp.NullSafeEQ(this=test, expression=node.expression))
-            return _complement(equal, self.schema)
+            return negation(equal, self.schema)
         if isinstance(value, exp.Null):
             return self.missing(test)
         if isinstance(value, exp.Boolean) and not isinstance(bare(test), exp.Column):
@@ -317,7 +317,7 @@ class Conditions:
         for test, result in branches:
             condition = self.predicate(test)
             missing.append(And((rest, condition, self.missing(result))))
-            rest = And((rest, _complement(condition, self.schema)))
+            rest = And((rest, negation(condition, self.schema)))
         missing.append(rest if last is None else And((rest, self.missing(last))))
         return Or(tuple(missing))
 
@@ -475,15 +475,3 @@ def _range(kind: Boolean | Integer | Real | Date | Timestamp) -> str:
     return (
         "is true or false" if isinstance(kind, Boolean) else f"goes from {kind.low} to {kind.high}"
     )
-
-
-def _complement(predicate: Predicate, kinds: Mapping[str, Kind]) -> Predicate:
-    """Return the predicate of the rows that do not satisfy another, among them missing values."""
-    if isinstance(predicate, Within):
-        return predicate.complement(kinds[predicate.column], null=not predicate.null)
-    if isinstance(predicate, Compared):
-        left, operator, right = predicate.left, NEGATED[predicate.operator], predicate.right
-        other = compared(left, operator, right, predicate.offset, kinds)
-        return Or((other, Within(left, (), null=True), Within(right, (), null=True)))
-    parts = tuple(_complement(part, kinds) for part in predicate.parts)
-    return Or(parts) if isinstance(predicate, And) else And(parts)

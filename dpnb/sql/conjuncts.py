@@ -50,16 +50,24 @@ def alternative(node: Node) -> tuple[Node, Node] | None:
     ['y > 3', 'x']
     """
     inner = bare(node)
-    if isinstance(inner, exp.If):
-        branches, last, subject = [inner], inner.args.get("false"), None
-    elif isinstance(inner, exp.Case):
-        branches, last, subject = inner.args["ifs"], inner.args.get("default"), inner.this
-    else:
+    if not isinstance(inner, exp.Case | exp.If):
         return None
+    branches, last = branches_of(inner)
     if len(branches) != 1 or not isinstance(bare(last), exp.Null | NoneType):
         return None
-    test, value = branches[0].this, bare(branches[0].args["true"])
-    return (test if subject is None else exp.EQ(this=subject, expression=test)), value
+    ((test, value),) = branches
+    return test, bare(value)
+
+
+def branches_of(node: Node) -> tuple[list[tuple[Node, Node]], Node | None]:
+    """Return the conditions of a CASE or IF, each with its result, and the result of other rows."""
+    if isinstance(node, exp.If):
+        return [(node.this, node.args["true"])], node.args.get("false")
+    tests = (branch.this for branch in node.args["ifs"])
+    if node.this is not None:
+        tests = (exp.EQ(this=node.this.copy(), expression=test.copy()) for test in tests)
+    results = (branch.args["true"] for branch in node.args["ifs"])
+    return list(zip(tests, results, strict=True)), node.args.get("default")
 
 
 def conjunction(tests: Sequence[Node]) -> Node | None:

@@ -15,13 +15,13 @@ from dpnb.schema.predicates import EVERY, NONE, And, Predicate, Within
 from dpnb.schema.timestamps import EPOCH, Date, Timestamp
 from dpnb.schema.types import Boolean
 from dpnb.sql.conditions import Conditions, example
+from dpnb.sql.conjuncts import branches_of
 from dpnb.sql.constants import is_constant
 from dpnb.sql.functions import Function
 from dpnb.sql.narrowing import codes_of
 from dpnb.sql.operators import (
     CALLS,
     OPERATORS,
-    branches_of,
     called,
     first_present,
     is_called,

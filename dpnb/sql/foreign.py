@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 PER_ROW, PER_GROUP, CLAMPED = (
     "contribution_bounds_per_row", "contribution_bounds_per_group", "CLAMPED",
 )  # fmt: skip
-_BOUNDS = (PER_ROW, PER_GROUP, CLAMPED)
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
 _CLAUSES = ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION")
 _COMBINING = ("UNION", "INTERSECT", "EXCEPT")

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 from dpnb.codes import Interval, Periodic, Scale, remainders
 from dpnb.schema.predicates import (
     EVERY,
-    NEGATED,
     And,
     Compared,
     Or,
     Predicate,
     Within,
-    compared,
+    negation,
     simplify,
     with_output,
 )
@@ -65,20 +64,6 @@ def bounds_within(value: Value, schema: Schema, rows: Predicate = EVERY) -> Boun
     """
     declared, span = bounds_of(value, schema), span_of(value, schema, rows)
     return Bounds(*span, declared.integral) if span is not None and any(span) else declared
-
-
-def negation(predicate: Predicate, schema: Schema) -> Predicate:
-    """Return the condition that holds for exactly the rows for which ``predicate`` does not."""
-    if isinstance(predicate, Within):
-        null = not predicate.null and predicate.column not in schema.complete
-        return predicate.complement(schema[predicate.column], null=null)
-    if isinstance(predicate, Compared):
-        operator = NEGATED[predicate.operator]
-        other = compared(predicate.left, operator, predicate.right, predicate.offset, schema)
-        missing = predicate.columns - set(schema.complete)
-        return Or((other, *(Within(name, (), null=True) for name in sorted(missing))))
-    parts = tuple(negation(part, schema) for part in predicate.parts)
-    return Or(parts) if isinstance(predicate, And) else And(parts)
 
 
 def allows(predicate: Predicate, schema: Schema, steps: Iterator[int] | None = None) -> bool:
@@ -161,7 +146,7 @@ def cases(case: Case, rows: Predicate, schema: Schema) -> Iterator[tuple[Predica
     """Return the branches of a CASE, each with the condition of the rows that take it."""
     for condition, result in case.branches:
         yield And((rows, condition)), result
-        rows = simplify(And((rows, negation(condition, schema))), schema)
+        rows = simplify(And((rows, negation(condition, schema, schema.complete))), schema)
     yield rows, case.default
 
 
@@ -190,7 +175,7 @@ def present(value: Value | None, schema: Schema) -> Predicate:
 
 def _is_certain(value: Value, schema: Schema, rows: Predicate) -> bool:
     """Return whether a value is missing in no row that satisfies a condition; False when in doubt."""
-    absent = negation(present(value, schema), schema)
+    absent = negation(present(value, schema), schema, schema.complete)
     return not allows(And((rows, absent)), schema)
 
 

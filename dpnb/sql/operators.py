@@ -16,6 +16,7 @@ from sqlglot import expressions as exp
 
 from dpnb.schema.predicates import EVERY, NONE, Predicate, simplify
 from dpnb.schema.schema import Schema
+from dpnb.sql.conjuncts import branches_of
 from dpnb.sql.narrowing import present
 from dpnb.sql.source import Node, bare, others
 from dpnb.sql.values import Call, Called, Case, Number, Operator, Value
@@ -61,17 +62,6 @@ def shows_column(node: Node) -> bool:
         results = [result for _, result in branches]
         return any(map(shows_column, [*results, *([] if last is None else [last])]))
     return False
-
-
-def branches_of(node: Node) -> tuple[list[tuple[Node, Node]], Node | None]:
-    """Return the conditions of a CASE or IF, each with its result, and the result of other rows."""
-    if isinstance(node, exp.If):
-        return [(node.this, node.args["true"])], node.args.get("false")
-    tests = (branch.this for branch in node.args["ifs"])
-    if node.this is not None:
-        tests = (exp.EQ(this=node.this.copy(), expression=test.copy()) for test in tests)
-    results = (branch.args["true"] for branch in node.args["ifs"])
-    return list(zip(tests, results, strict=True)), node.args.get("default")
 
 
 def depends_on(node: Node) -> tuple[list[Node], bool]:

@@ -47,7 +47,6 @@ _HINTS = {
     "hint": ("hints are not supported", "Leave the hint out."),
     "locks": ("FOR UPDATE is not supported", "Leave it out."),
 }
-_RANGES = "Name columns only. For ranges of a number, declare its bins in the schema."
 
 
 def parse(
@@ -196,8 +195,7 @@ class _Statement:
         if results is None:
             return self.released(select, written, inner=inner)
         query = self.query(results, written, inner=True)
-        *_, last = query.shown.levels()
-        reader = LevelReader(self.conditions, Arguments(self.conditions), last.columns or ())
+        reader = LevelReader(self.conditions, Arguments(self.conditions), query.shown.outermost)
         return replace(query, shown=query.shown.then(reader.read(select)))
 
     def released(self, select: exp.Select, written: exp.Select, *, inner: bool) -> Query:

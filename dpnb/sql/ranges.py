@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
-from dpnb.codes import Interval, outward
-from dpnb.schema.predicates import EVERY, And, Predicate, Within, simplify
+from dpnb.codes import outward
+from dpnb.schema.predicates import EVERY, And, Predicate, negation, simplify
 from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import (
     Applied,
@@ -26,7 +26,7 @@ from dpnb.sql.formulas import (
     linear,
 )
 from dpnb.sql.functions import Function
-from dpnb.sql.narrowing import STEPS, allows, codes_of, negation, present, span_of
+from dpnb.sql.narrowing import STEPS, allows, codes_of, present, span_of
 from dpnb.sql.query import Aggregate, Derived, Query
 from dpnb.sql.values import Number, Span, Value
 
@@ -83,6 +83,7 @@ def range_of(output: Aggregate | Derived, schema: Schema, rows: Predicate = EVER
     >>> from dpnb.sql.values import Column
     >>> schema = Schema({"age": Integer(17, 90)})
     >>> age = Aggregate(Function.AVG, Column("age"), EVERY, "age")
+    >>> from dpnb.schema.predicates import Within
     >>> range_of(age, schema, Within("age", ((30, 90),)))
     (Fraction(30, 1), Fraction(90, 1))
     """
@@ -95,10 +96,6 @@ def meet(left: Range, right: Range) -> Range:
     """Return what two ranges share; the first if they share nothing."""
     low, high = max(left[0], right[0]), min(left[1], right[1])
     return (low, high) if low <= high else left
-
-
-def _within(column: str, interval: Interval) -> Within:
-    return Within(column, (interval,))
 
 
 def _floats(span: Range) -> tuple[float, float]:
@@ -219,7 +216,7 @@ class _Formulas:
         if len(places) != 2 or functions != {Function.UNITS} or unit is None or unit.max_groups:
             return None
         (top, factor), (bottom, divisor) = *above.items(), *below.items()
-        outside = negation(self.conditions[bottom], self.schema)
+        outside = negation(self.conditions[bottom], self.schema, self.schema.complete)
         if allows(And((self.rows, self.conditions[top], outside)), self.schema, self.steps):
             return None
         ends = Fraction(0), factor / divisor
@@ -281,7 +278,10 @@ class _Formulas:
                 for rows, held in kinds
                 for part, among in (
                     (condition, frozenset({condition})),
-                    (negation(condition, self.schema), frozenset[Predicate]()),
+                    (
+                        negation(condition, self.schema, self.schema.complete),
+                        frozenset[Predicate](),
+                    ),
                 )
             ]
             kinds = [kind for kind in split if allows(kind[0], self.schema, self.steps)]

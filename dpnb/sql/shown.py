@@ -223,6 +223,12 @@ class OuterPart:
         if self.around is not None:
             yield from self.around.levels()
 
+    @property
+    def outermost(self) -> tuple[Column, ...]:
+        """The SELECT list of the outermost query; empty for keys and results as they are released."""
+        *_, last = self.levels()
+        return last.columns or ()
+
     def then(self, level: OuterPart) -> OuterPart:
         """Return this with one more query around all others."""
         return replace(self, around=level if self.around is None else self.around.then(level))

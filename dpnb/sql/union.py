@@ -123,7 +123,7 @@ def parts(
 def united(source: Source, found: Parts, queries: Sequence[Query], arguments: Arguments) -> Union:
     """Return the queries of UNION ALL together; their columns must be alike."""
     tree = found.whole
-    listed = [list(query.shown.levels())[-1].columns or () for query in queries]
+    listed = [query.shown.outermost for query in queries]
     first = listed[0]
     for query, columns in zip(queries, listed, strict=True):
         if query.table != queries[0].table:
