@@ -194,6 +194,15 @@ class StepFunction(Generic[Output]):
         """Return the function itself; see :meth:`Periodic.over`."""
         return self
 
+    @property
+    def period(self) -> None:
+        """None: the function does not repeat, as a :class:`Periodic` does."""
+
+    @property
+    def steps(self) -> StepFunction[Output]:
+        """The function itself; of a :class:`Periodic` that of the remainders of codes."""
+        return self
+
     def covers(self, scale: Scale) -> bool:
         """Return whether every code of a scale has an output."""
         return self.support == ((scale.low, scale.high),)

@@ -96,9 +96,7 @@ class Within:
 
 def with_output(column: str, steps: Steps[Any]) -> Within:
     """Return the condition that a function of a column has an output."""
-    if isinstance(steps, Periodic):
-        return Within(column, steps.steps.support, steps.null is not None, steps.period)
-    return Within(column, steps.support, steps.null is not None)
+    return Within(column, steps.steps.support, steps.null is not None, steps.period)
 
 
 @dataclass(frozen=True, slots=True)

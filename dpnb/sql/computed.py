@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpnb.codes import Periodic, StepFunction, Steps, read_steps
+from dpnb.codes import StepFunction, Steps, read_steps
 from dpnb.schema.columns import Category, Kind
 from dpnb.schema.persons import real_kind, whole_kind
 from dpnb.schema.predicates import Predicate
@@ -103,10 +103,8 @@ class ComputedKey:
         """Return whether no row that satisfies a condition has ``NULL``."""
         if self.outputs.null is None and self.column not in schema.complete:
             return False
-        period = self.outputs.period if isinstance(self.outputs, Periodic) else None
-        listed = self.outputs.steps if isinstance(self.outputs, Periodic) else self.outputs
-        support = listed.support
-        asked = codes_of(where, self.column, schema[self.column], period)
+        support = self.outputs.steps.support
+        asked = codes_of(where, self.column, schema[self.column], self.outputs.period)
         return all(any(a <= low and high <= b for a, b in support) for low, high in asked)
 
     @property

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from sqlglot import expressions as exp
 
-from dpnb.codes import Code, Interval, Periodic, StepFunction, Steps, remainders, repeated
+from dpnb.codes import Code, Interval, StepFunction, Steps, remainders, repeated
 from dpnb.formats import label_text
 from dpnb.schema.columns import Category, Constant, Kind
 from dpnb.schema.predicates import Within
@@ -186,9 +186,7 @@ class Domains:
         function = found.function
         self.note(node, column, lambda code: function(code) is (not negated))
         null = function.null is (not negated)
-        if isinstance(function, Periodic):
-            return Within(column, function.steps.where(not negated), null, function.period)
-        return Within(column, function.where(not negated), null)
+        return Within(column, function.steps.where(not negated), null, function.period)
 
     def outputs(
         self, node: Node, rows: Callable[[str], Sequence[Interval]] | None = None

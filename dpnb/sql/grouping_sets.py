@@ -328,7 +328,7 @@ class _Reader:
         terms: list[Node] = []
         listed = len(self.items)
         for term in order.expressions if order is not None else ():
-            inner = term.this if isinstance(term, exp.Ordered) else term
+            inner = term.this
             item = positioned(self.source, self.select.expressions, inner, "ORDER BY")
             if isinstance(inner, exp.Var) and inner.name.upper() == "ALL":
                 meant = [self._line(place) for place in range(added, listed)]
@@ -338,8 +338,8 @@ class _Reader:
                 meant = [replaced(inner.copy(), self._of_line)]
             for one in meant:
                 copy = term.copy()
-                copy.set("this", one) if isinstance(term, exp.Ordered) else None
-                terms.append(copy if isinstance(term, exp.Ordered) else one)
+                copy.set("this", one)
+                terms.append(copy)
         if terms:
             result.set("order", exp.Order(expressions=terms))
         return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import TypeAlias
@@ -129,49 +129,49 @@ class Keys:
         return Key(partition, text[:MOST_LETTERS], labels, order, text)
 
     def place(self, node: Node) -> int | None:
-        """Return the place of the key that a node is; None if it is none.
+        """Return the place of the key that a node is, or None.
 
         A node is a key that is an expression if it has the same outputs.
         """
         node = bare(node)
         if isinstance(node, exp.Column):
-            found = {name for _, name in self._conditions.scope.find(node.name, node.table or None)}
+            named = {name for _, name in self._conditions.scope.find(node.name, node.table or None)}
             for place, key in enumerate(self.keys):
-                if self._functions[place] is None and {key.partition.column} == found:
+                if self._functions[place] is None and {key.partition.column} == named:
                     return place
             return None
-        places = [place for place, one in enumerate(self._functions) if one is not None]
-        if not places or not self._conditions.is_expression(node):
+        found = self._outputs(node, [one[0] for one in self._functions if one is not None])
+        for place, other in enumerate(self._functions):
+            if found is not None and other == found and _types(other[1]) == _types(found[1]):
+                return place
+        return None
+
+    def _outputs(self, node: Node, columns: Collection[str]) -> tuple[str, Outputs] | None:
+        """Return one of some columns and the outputs of an expression of it; None for others."""
+        if not columns or not self._conditions.is_expression(node):
             return None
-        if node.find(exp.AggFunc, exp.Window, exp.Select) is not None:
+        named = self._conditions.columns(node)
+        if not named <= {*columns} or node.find(exp.AggFunc, exp.Window, exp.Query) is not None:
             return None
         try:
             column, outputs, _ = self._conditions.domains.outputs(node, self._codes)
         except SqlError:
             return None
-        for place in places:
-            other = self._functions[place]
-            if other == (column, outputs) and _types(other[1]) == _types(outputs):
-                return place
-        return None
+        return column, outputs
 
     def determined(self, node: Node) -> Renamed | None:
         """Return what an expression of what GROUP BY names is in each group of a key.
 
         None if it has several values in a group, or GROUP BY names neither it nor its column.
         """
-        node = bare(node)
-        parts = (exp.AggFunc, exp.Window, exp.Query)
-        if not self.keys or node.find(*parts) or not self._conditions.is_expression(node):
+        found = self._outputs(bare(node), [column for column, _ in self._written])
+        if found is None:
             return None
-        try:
-            column, outputs, _ = self._conditions.domains.outputs(node, self._codes)
-        except SqlError:
+        if (found[0], None) not in self._written and found not in self._written:
             return None
+        column, outputs = found
         partition, labels, order = _groups(column, self._conditions.schema[column], outputs)
         names = dict(zip(order, labels, strict=True))
-        if (column, None) not in self._written and (column, outputs) not in self._written:
-            return None
         for place, key in enumerate(self.keys):
             into = key.partition.finer(partition) if key.partition.column == column else None
             if into is not None and labels:

@@ -14,7 +14,7 @@ from dpnb.schema.table import Table
 from dpnb.sql.conjuncts import conjunction, conjuncts
 from dpnb.sql.lines import AGGREGATES
 from dpnb.sql.names import folded
-from dpnb.sql.source import Node, others, placed
+from dpnb.sql.source import Node, bare, others, placed
 
 
 def ids_of(tables: Mapping[str, Table]) -> set[str]:
@@ -152,15 +152,8 @@ def _outer(node: Node, own: Collection[str]) -> Sequence[Node]:
 
 def _inside(test: Node) -> Node:
     """Return what NOT is about, or the condition itself."""
-    inner = test
-    while isinstance(inner, exp.Paren):
-        inner = inner.this
-    if not isinstance(inner, exp.Not):
-        return test
-    inner = inner.this
-    while isinstance(inner, exp.Paren):
-        inner = inner.this
-    return inner
+    inner = bare(test)
+    return bare(inner.this) if isinstance(inner, exp.Not) else test
 
 
 def _lists_ids(test: Node, ids: Collection[str]) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpnb.codes import Interval, Periodic, Scale, remainders
+from dpnb.codes import Interval, Scale, remainders
 from dpnb.schema.predicates import (
     EVERY,
     And,
@@ -189,10 +189,8 @@ def span_of(value: Value, schema: Schema, rows: Predicate) -> Span | None:
         return None if low is None or high is None else (Fraction(low[0]), Fraction(high[1]))
     if isinstance(value, Mapped):
         kind, numbers = schema[value.column], value.numbers
-        period = numbers.period if isinstance(numbers, Periodic) else None
-        codes = codes_of(rows, value.column, kind, period)
-        listed = numbers.steps if isinstance(numbers, Periodic) else numbers
-        outputs = [*listed.image(kind.scale.union(codes))]
+        codes = codes_of(rows, value.column, kind, numbers.period)
+        outputs = [*numbers.steps.image(kind.scale.union(codes))]
         if value.numbers.null is not None and _allows_missing(rows, value.column, schema):
             outputs.append(value.numbers.null)
         return (min(outputs), max(outputs)) if outputs else None

@@ -16,6 +16,7 @@ from sqlglot import expressions as exp
 from dpnb.schema.table import Table
 from dpnb.sql.conjuncts import conjunction, conjuncts
 from dpnb.sql.grouped import CLOSED, alike, columns_of, key_of, outside, replaced
+from dpnb.sql.members import ids_of
 from dpnb.sql.names import folded
 from dpnb.sql.source import Node, Source, bare, others
 from dpnb.sql.spellings import is_key, marked, unaliased
@@ -37,7 +38,7 @@ class _Side:
     tests: list[Node] = field(default_factory=list)
 
     def place(self, node: Node) -> int | None:
-        """Return the place of the key that a column is; None if it is none."""
+        """Return the place of the key that a column is, or None."""
         value = self.columns.get(folded(node.name))
         found = (i for i, key in enumerate(self.keys) if value is not None and alike(key, value))
         return next(found, None)
@@ -73,8 +74,7 @@ class _Reader:
         self.tree = tree
         clause = tree.args.get("with_")
         self.queries = {folded(one.alias): one for one in (clause.expressions if clause else ())}
-        units = (table.unit for table in tables.values())
-        self.ids = {folded(unit.column) for unit in units if unit is not None}
+        self.ids = ids_of(tables)
         self.used: set[str] = set()
 
     # queries of FROM
@@ -129,7 +129,7 @@ class _Reader:
             query = self.queries.get(folded(table.name))
             known = self.tables.get(table.name.casefold())
             # a CTE that has the name of a table reads that table
-            if query is not None and not any(query is one for one in _around(table)):
+            if query is not None and query is not table.find_ancestor(exp.CTE):
                 if self._is_private(query.this):
                     return True
             elif known is not None and not known.public:
@@ -424,13 +424,6 @@ class _Reader:
             and query.expressions[0].find(exp.AggFunc) is not None
             and self._is_private(query)
         )
-
-
-def _around(node: Node) -> Iterator[Node]:
-    """Yield the nodes around a node."""
-    while node.parent is not None:
-        node = node.parent
-        yield node
 
 
 def _tests(on: Node | None) -> list[Node]:
