@@ -320,13 +320,15 @@ class Arguments:
         if isinstance(inner, exp.Column) and self.conditions.is_expression(inner):
             column = self.conditions.column(inner)
             return Column(column) if isinstance(self.schema[column], Date) else None
-        if isinstance(inner, exp.Add | exp.Sub) and is_constant(inner.expression):
-            date = self._date(inner.this)
-            if date is not None and inner.expression.find(exp.Interval) is None:
-                days = Number(self.number(inner.expression))
-                is_whole = days.value.denominator == 1
-                return Arithmetic(OPERATORS[type(inner)], date, days) if is_whole else None
-        return None
+        if not isinstance(inner, exp.Add | exp.Sub) or not is_constant(inner.expression):
+            return None
+        date, moved = self._date(inner.this), inner.expression
+        # a day less a day is a number
+        if date is None or moved.find(exp.Interval) is not None or self._has_no_size(moved):
+            return None
+        days = Number(self.number(moved))
+        is_whole = days.value.denominator == 1
+        return Arithmetic(OPERATORS[type(inner)], date, days) if is_whole else None
 
     def number(self, node: Node) -> Fraction:
         """Read a constant number of moderate size."""

@@ -27,6 +27,8 @@ from dpnb.sql.shown import Field, Renamed
 from dpnb.sql.source import Node, bare, others
 
 Outputs: TypeAlias = Steps[Plain]
+Groups: TypeAlias = tuple[str, Partition, Sequence[Label], Sequence[int]]
+"""A column, groups of it, what they are called in order, and the number of each of these."""
 
 
 class Keys:
@@ -94,11 +96,9 @@ class Keys:
 
     def _column(self, node: Node) -> Key:
         column = self._conditions.column(node)
-        computed = self._conditions.scope.computed(column)
-        if computed is not None:
+        if self._conditions.scope.computed(column) is not None:
             self._functions.append(None)
-            groups = _groups(column, computed.kind, computed.own)
-            return Key(groups[0], own_name(column), *groups[1:], column)
+            return self._own(column)
         size = declared(column, self._conditions.schema).size
         if size == 0:
             made = coarser(self._conditions.schema[column], str(node.sql(dialect="duckdb")))
@@ -109,7 +109,15 @@ class Keys:
             )
         self._limit(size, node, column)
         self._functions.append(None)
-        return Key.of(column, own_name(column), self._conditions.schema)
+        return self._own(column)
+
+    def _own(self, column: str) -> Key:
+        """Return the key of a column's own groups."""
+        computed = self._conditions.scope.computed(column)
+        if computed is None:
+            return Key.of(column, own_name(column), self._conditions.schema)
+        groups = _groups(column, computed.kind, computed.own)
+        return Key(groups[0], own_name(column), *groups[1:], column)
 
     def _expression(self, node: Node) -> Key:
         if not self._conditions.is_expression(node):
@@ -159,18 +167,31 @@ class Keys:
             return None
         return column, outputs
 
+    def _named(self, node: Node) -> Groups | None:
+        """Return the groups of a column that GROUP BY names, or of an expression of one; None for others."""
+        if isinstance(node, exp.Column):
+            columns = self._conditions.columns(node)
+            if len(columns) != 1 or (*columns, None) not in self._written:
+                return None
+            own = self._own(*columns)
+            return own.partition.column, own.partition, own.labels, own.order
+        found = self._outputs(node, [column for column, _ in self._written])
+        if found is None:
+            return None
+        column, outputs = found
+        if (column, None) not in self._written and found not in self._written:
+            return None
+        return column, *_groups(column, self._conditions.schema[column], outputs)
+
     def determined(self, node: Node) -> Renamed | None:
         """Return what an expression of what GROUP BY names is in each group of a key.
 
         None if it has several values in a group, or GROUP BY names neither it nor its column.
         """
-        found = self._outputs(bare(node), [column for column, _ in self._written])
-        if found is None:
+        named = self._named(bare(node))
+        if named is None:
             return None
-        if (found[0], None) not in self._written and found not in self._written:
-            return None
-        column, outputs = found
-        partition, labels, order = _groups(column, self._conditions.schema[column], outputs)
+        column, partition, labels, order = named
         names = dict(zip(order, labels, strict=True))
         for place, key in enumerate(self.keys):
             into = key.partition.finer(partition) if key.partition.column == column else None

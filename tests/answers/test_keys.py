@@ -140,6 +140,19 @@ def test_what_a_key_determines_is_shown_with_it(shown_as, keys, kept, session, r
     )
 
 
+@pytest.mark.parametrize("keys", ["age, age // 10 AS ten", "age // 10 AS ten, age"])
+def test_bins_are_shown_beside_a_key_that_is_finer(keys):
+    schema = dpnb.Schema({"age": dpnb.Integer(0, 39, bins=[0, 19, 39])})
+    rows = pd.DataFrame({"age": [3, 12, 12, 20]})
+    with dpnb.Session(dpnb.Table("t", rows, schema), budget=dpnb.Budget(rho=HUGE)) as session:
+        sql = f"SELECT {keys}, COUNT(*) AS c FROM t GROUP BY 1, 2 ORDER BY ten"
+        frame = session.query(sql, rho=HUGE // 10).to_frame()
+    first, second = dpnb.schema.partition.labels(schema["age"])
+    assert list(zip(frame.age, frame.ten, frame.c.round(), strict=True)) == [
+        (first, 0, 1), (first, 1, 2), (second, 2, 1), (second, 3, 0),
+    ]  # fmt: skip
+
+
 def test_truths_are_not_called_as_the_numbers_that_equal_them(session, rows):
     for key, labels in (
         ("n % 2 + 2 - 2", [-1, 0, 1]),

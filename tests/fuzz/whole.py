@@ -49,7 +49,7 @@ NOTHING = 1e-3
 MEANINGLESS = re.compile(
     r"never equals|is never so|have no order|is not a declared category|makes [0-9,]* groups|NULL for every value|in every row|too close together|too small|too large|no finite result|is not supported|nothing is left"
     r"|too many for this|cannot be looked up|must be a condition|a column alone"
-    r"|nothing equals NULL|this must be a value|must be a column|changes more than [0-9,]* times|cannot compute this from"
+    r"|nothing equals NULL|this must be a value|must be a column|changes more than [0-9,]* times|this condition cuts|cannot compute this from"
 )
 """Why a statement may be refused: its constants or types make no sense, or there are too many values."""
 _BINS = re.compile(r"[\[(]\S+, \S+\]")

@@ -49,7 +49,7 @@ ARGUMENTS = (
     "NULLIF(w, 0.25) * 2", "SIGN(w - 3) * w", "COALESCE(ABS(w), v, 3)", "LEAST(w, v)", "GREATEST(w, v, 1)",
     "LEAST(w * v, n, NULL)", "ABS(w - v)", "COALESCE(w, v)", "COALESCE(w + v, n)", "w * v", "IF(w > 3, w, v)",
     "CASE s WHEN 'F' THEN w WHEN 'M' THEN v END", "CASE WHEN w > 3 THEN GREATEST(v, 2) ELSE ABS(w) END",
-    "LEAST(GREATEST(w, 0), 5)", "GREATEST(w, LEAST(v, 2))", "e - d", "d - e - 3", "e - (d + 3)", "ABS(e - d)",
+    "LEAST(GREATEST(w, 0), 5)", "GREATEST(w, LEAST(v, 2))", "e - d", "w - (d - DATE '2024-01-01')", "d - e - 3", "e - (d + 3)", "ABS(e - d)",
     "DATE_DIFF('day', d, e)", "DATE_DIFF('month', d, e)", "GREATEST(e - d, 0) * w", "COALESCE(e - d, n)",
 )  # fmt: skip
 COUNTED = (
